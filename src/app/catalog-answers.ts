@@ -299,7 +299,7 @@ async function instructionsOf(runtime: Runtime, scope: Scope, server: unknown): 
   if (found.backend === undefined || found.tool !== undefined)
     throw new RequestError(
       "not_found",
-      `${server} is ${found.tool === undefined ? "svc itself" : "a tool"}, not a server; leave it out for the instructions that clients receive`,
+      `${server} is ${found.tool === undefined ? "svc itself" : "a tool"}, not a server; omit the name to see the instructions that clients receive`,
     )
   const { listing } = await connected(runtime, found.backend, scope)
   return { server: found.backend.spec.name, instructions: listing.instructions ?? "" }

@@ -240,7 +240,7 @@ async function snippet(context: LocalConfiguration): Promise<string> {
     "use it, in place of TOKEN:",
     `  claude mcp add -t http svc ${url} --header "Authorization: Bearer TOKEN"`,
     `  { "mcpServers": { "svc": { "url": "${url}", "headers": { "Authorization": "Bearer TOKEN" } } } }`,
-    ...(isLocal ? [`on other machines, write the address of this one in place of ${hostname}`] : []),
+    ...(isLocal ? [`on other machines, replace ${hostname} with the address of this machine`] : []),
   ].join("\n")
 }
 

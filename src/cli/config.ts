@@ -74,7 +74,7 @@ export const config: CommandGroup = {
       meta: { name: "backups", description: "List the backups, newest first" },
       args: {
         ...CONTEXT_ARGS,
-        verbose: { type: "boolean", description: "With --json, also print what has changed after each backup" },
+        verbose: { type: "boolean", description: "With --json, also print the change that followed each backup" },
       },
       run({ args }) {
         const { paths } = openContext(args, "allowed")
@@ -83,7 +83,7 @@ export const config: CommandGroup = {
           all.length === 0
             ? "no backups yet; svc writes one before each change of mcp.json"
             : table(
-                [{ title: "backup", fit: "whole" }, "written", "the change after it"],
+                [{ title: "backup", fit: "whole" }, "written", "next change"],
                 all.map(({ backup, written, change }) => [
                   backup,
                   `${ago(systemClock.now() - Date.parse(written))} ago`,

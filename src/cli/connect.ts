@@ -64,11 +64,11 @@ export const connect: VariadicCommand = {
     stdio: {
       type: "boolean",
       description:
-        "Let the client start `svc proxy` (default: if svc is not running; --no-stdio: connect to an address)",
+        "Let the client start `svc proxy` (default: if svc is not running and SVC_EXTERNAL_URL is not set; --no-stdio: write an address)",
     },
     url: {
       type: "string",
-      description: "Address of svc (default: the address of the running svc, or the default address)",
+      description: "Address of svc (default: that of the running svc, or SVC_EXTERNAL_URL; otherwise see --stdio)",
     },
     token: {
       type: "boolean",

@@ -65,10 +65,9 @@ export const doctor: CommandDef = {
           args.fix === true || repairable.length === 0
             ? ""
             : `; \`svc doctor --fix\` fixes ${repairable.length} of them`
-        const verdict =
-          remaining.length === 0
-            ? `no problems found${wanted === undefined ? ` (${checks.length} checks)` : ` with ${wanted}`}`
-            : `${counts.join(", ")}${offer}`
+        const none =
+          wanted === undefined ? `no problems found (${checks.length} checks)` : `${wanted}: no problems found`
+        const verdict = remaining.length === 0 ? none : `${counts.join(", ")}${offer}`
         return [...texts, verdict].join("\n\n")
       },
     )

@@ -75,7 +75,7 @@ export const logs: CommandDef = {
     const first = fresh()
     for (const line of first.slice(Math.max(0, first.length - last))) show(line)
     if (first.length === 0 && args.wire !== true)
-      say(known().length === 0 ? "no server has a log yet" : "no such lines")
+      say(known().length === 0 ? "no server has a log yet" : "no matching lines")
     for (let round = 1; args.follow === true || args.wire === true; round++) {
       await delay(systemClock, FOLLOW_MS)
       if (args.wire === true && round % RENEW_ROUNDS === 0) await context.ask("wire", { name: args.name })
@@ -92,7 +92,7 @@ export const logs: CommandDef = {
 async function watchWire(context: LocalConfiguration, name: unknown): Promise<void> {
   if (typeof name !== "string") throw usageError("--wire shows the messages of one server: svc logs NAME --wire")
   if ((await context.ask("wire", { name })) === undefined) throw notRunning(context.paths)
-  say(`→ to ${name}, ← from ${name}; \`svc mcp restart ${name}\` shows how a connection begins`)
+  say(`→ to ${name}, ← from ${name}; run \`svc mcp restart ${name}\` to see the handshake`)
 }
 
 /** Returns how long the running svc has been up, as `--since` takes it. Throws an UnavailableError if none runs. */

@@ -78,7 +78,7 @@ export const add: ProgramCommand = {
     },
     "bearer-token-env-var": {
       type: "string",
-      description: "Variable with the bearer token of a remote server; sets the header Authorization",
+      description: "Environment variable that holds the bearer token of a remote server; sets the Authorization header",
       valueHint: "variable",
     },
     "exclude-tools": {

@@ -101,7 +101,7 @@ export const tools: CommandDef = {
         const context = openContext(args)
         const isServer = configuredServers(context).has(String(args.server))
         if (isServer && args.text === undefined)
-          throw usageError('TEXT is missing: the new description, or "" for the description of the server')
+          throw usageError(`TEXT is missing: give the new description, or "" to restore the server's own`)
         // `server/tool` is one word.
         const words = [args.server, args.tool, ...(args.text === undefined ? [] : [args.text])].map(String)
         const text = words.pop()

@@ -57,7 +57,7 @@ const restart: CommandDef = {
     ...ONE_SERVER_ARG,
     watch: {
       type: "string",
-      description: "Restart it also when a file changes at this path, until Ctrl-C; may be repeated",
+      description: "Also restart the server when a file under this path changes, until Ctrl-C; may be repeated",
       valueHint: "path",
     },
     ...CONTEXT_ARGS,
@@ -78,7 +78,7 @@ const restart: CommandDef = {
     if (paths.length === 0) return restartNow()
     const changes = watchTrees(paths, systemClock)
     await restartNow()
-    say(`watching ${paths.join(", ")}; Ctrl-C ends it`)
+    say(`watching ${paths.join(", ")}; press Ctrl-C to stop`)
     for (;;) {
       await changes.next()
       await restartNow()

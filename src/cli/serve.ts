@@ -69,7 +69,7 @@ async function serveInBackground(
         ["address", address],
         ...(options.loopback || options.externalUrl !== undefined
           ? []
-          : [["others", "set the address for clients on other machines with --external-url"] as const]),
+          : [["remote", "clients on other machines need an address: set --external-url"] as const]),
         ["servers", serversText(servers, wait > 0, configFlags)],
         ["log", log],
         ["stop", ["svc stop", ...configFlags].join(" ")],

@@ -176,7 +176,7 @@ async function finish(context: LocalConfiguration, args: Args, done: Done): Prom
       ...connected.map(({ target, planned: { name, replaced, kept } }) => {
         const names = (entries: typeof kept) => entries.map((one) => one.name).join(", ")
         const gone = replaced.length === 0 ? "" : `, in place of ${names(replaced)}`
-        const stays = kept.length === 0 ? "" : `; it still starts ${names(kept)} itself`
+        const stays = kept.length === 0 ? "" : `; the client still starts ${names(kept)} itself`
         return `connected  ${clientRow(target.client).title}: ${name} in ${placeOf(target)}${gone}${stays}`
       }),
       ...outcomes.filter((one) => !bad.includes(one)).map((one) => `works      ${aboutServer(one)}`),

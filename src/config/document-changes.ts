@@ -35,7 +35,7 @@ export function documentChanges(before: string, after: string): string {
     ],
   ] as const
   const shown = parts.flatMap(([verb, found]) => (found.length === 0 ? [] : [`${verb} ${found.join(", ")}`]))
-  return shown.length === 0 ? "changed only comments, order or blanks" : shown.join("; ")
+  return shown.length === 0 ? "changed only comments, order or whitespace" : shown.join("; ")
 }
 
 // ---

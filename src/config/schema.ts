@@ -28,15 +28,15 @@ export const resultBudgetSchema = lazy(() =>
 
 /** Returns what is wrong with the environment of a server, with the name of the variable. */
 function envProblem(env: unknown): string {
-  const problem = (name: string, value: unknown) =>
-    `${name} must be a string, not ${typeName(value) ?? "such a number"}`
+  const problem = (name: string, forms: string, value: unknown) =>
+    `${name} must be ${forms}, not ${typeName(value) ?? "a number"}`
   const isValue = (value: unknown) => ["string", "number", "boolean"].includes(typeof value)
   if (Array.isArray(env)) {
     const at = env.findIndex((entry) => typeof entry !== "string")
-    if (at >= 0) return problem(`entry ${at + 1}`, env[at])
+    if (at >= 0) return problem(`entry ${at + 1}`, "a string", env[at])
   }
   const [name, value] = isObject(env) ? (Object.entries(env).find(([, value]) => !isValue(value)) ?? []) : []
-  if (name !== undefined) return problem(visible(name), value)
+  if (name !== undefined) return problem(visible(name), "a string, a number or a boolean", value)
   return "must be an object of names and values, or an array of NAME=value and NAME"
 }
 

@@ -46,7 +46,7 @@ export function orKnown(kind: string, name: string, known: Iterable<string>): st
   const near = didYouMean(name, names)
   if (near !== "") return near
   const [only] = names
-  if (only === undefined) return "; there is none yet"
+  if (only === undefined) return "; there are none yet"
   if (names.length === 1) return `; the only one is ${shown(only)}`
   const command = LISTED_BY[kind]
   if (names.length <= MAX_NAMES || command === undefined) {

@@ -33,7 +33,7 @@ test("servers are added, changed and removed without an instance", async () => {
   expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: no server is named two; the only one is uno\n")
   expect((await json(svc("config", "backups", "--json"))).length).toBe(5)
   expect((await svc("config", "backups")).stdout).toMatch(
-    /^BACKUP +WRITTEN +THE CHANGE AFTER IT\nmcp-\S+ {2}\d+ s ago +removed two\nmcp-\S+ {2}\d+ s ago +disabled two\n/,
+    /^BACKUP +WRITTEN +NEXT CHANGE\nmcp-\S+ {2}\d+ s ago +removed two\nmcp-\S+ {2}\d+ s ago +disabled two\n/,
   )
   expect((await svc("config", "restore")).stdout).toMatch(
     /^restored mcp-\S+\.json: added two; `svc config restore` undoes this/,

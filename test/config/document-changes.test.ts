@@ -14,7 +14,7 @@ test.each([
   ["changed a (tags, disabled)", text({ a: A }), text({ a: { ...A, tags: [], disabled: true } })],
   ["changed serverDefaults", text({ a: A }), text({ a: A }, { serverDefaults: { timeout: 5 } })],
   ["changed a", text({ a: A }), JSON.stringify({ mcpTemplates: { a: A } })],
-  ["changed only comments, order or blanks", text({ a: A }), `// mine\n${text({ a: A })}`],
+  ["changed only comments, order or whitespace", text({ a: A }), `// mine\n${text({ a: A })}`],
   ["removed a", text({ a: A }), "{"],
 ])("says %p, and no value [admin:undo]", (said, before, after) => {
   expect(documentChanges(before, after)).toBe(said)

@@ -315,8 +315,12 @@ describe("a server", () => {
 
   test("names the variable of env whose value cannot be one, and a name that no setting can have", () => {
     const wrong = "error 5 a is not loaded: mcpServers.a.env"
-    expect(problems(server({ env: { A: "x", B: null } }))).toEqual([`${wrong}: B must be a string, not null`])
-    expect(problems(server({ env: { A: { b: 1 } } }))).toEqual([`${wrong}: A must be a string, not an object`])
+    expect(problems(server({ env: { A: "x", B: null } }))).toEqual([
+      `${wrong}: B must be a string, a number or a boolean, not null`,
+    ])
+    expect(problems(server({ env: { A: { b: 1 } } }))).toEqual([
+      `${wrong}: A must be a string, a number or a boolean, not an object`,
+    ])
     expect(problems(server({ env: ["A=1", 7] }))).toEqual([`${wrong}: entry 2 must be a string, not a number`])
     expect(problems(server({ toolDescriptionOverrides: JSON.parse('{"__proto__": "x", "b": "y"}') }))).toEqual([
       expect.stringMatching(/^warning \d+ toolDescriptionOverrides: svc ignores the name "__proto__"$/),

@@ -55,7 +55,7 @@ export const DIFFERENCES: readonly Difference[] = [
   },
   {
     kind: "inherent",
-    reason: "the SDK of this server takes these words out of the schema, directly too",
+    reason: "the server's own SDK removes these keywords from the schema, so the scenario fails without svc, too",
     scenarios: ["json-schema-2020-12"],
     where: "`sdk-1x`",
     side: "server",
@@ -72,7 +72,7 @@ export const DIFFERENCES: readonly Difference[] = [
   {
     kind: "inherent",
     reason:
-      "the scenarios take a tool from the list, which has only the search tools at this address, and the suite sends the requests of the second one without the query of the address",
+      "both scenarios pick a tool from the list, which has only the search tools at this address; for `http-header-validation`, the suite also drops `?tools=search` from the URL",
     scenarios: ["json-schema-2020-12", "http-header-validation"],
     where: "`?tools=search`",
     side: "server",

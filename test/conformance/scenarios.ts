@@ -7,11 +7,13 @@ export type ScenarioSets = {
   readonly client: Readonly<Record<Revision | "2025-03-26" | "extensions", readonly string[]>>
 }
 
-const AUTHORIZATION_SERVER = "svc is no authorization server: it is a client of them, and checks their tokens"
+const AUTHORIZATION_SERVER =
+  "svc is not an authorization server; it only uses authorization servers and validates their tokens"
 
 /** The scenarios that are not run. */
 export const EXCLUDED: Readonly<Record<string, string>> = {
-  "tasks-status-notifications": "the suite skips all of it, until it listens where the extension sends them",
+  "tasks-status-notifications":
+    "the suite skips all checks of this scenario, because it does not yet listen on the stream that carries these notifications",
   "authorization-server-metadata-endpoint": AUTHORIZATION_SERVER,
   "authorization-code-grant": AUTHORIZATION_SERVER,
 }

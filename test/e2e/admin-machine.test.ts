@@ -147,7 +147,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await field.fill("Please add the server for my calendar.")
     await page
       .getByRole("alert")
-      .getByText(/would run "Please", but this machine has no such program; paste the JSON/)
+      .getByText(/this machine has no program named "Please"; paste the JSON/)
       .waitFor()
     expect(await name.inputValue()).toBe("")
   })
@@ -155,7 +155,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
   test("a name that is taken is said beside the field, and the refusal names no command [admin:paste]", async () => {
     await admin.show("servers/add")
     await page.getByRole("textbox", { name: "Name", exact: true }).fill("crm")
-    await page.getByText("There is already a server of this name.").waitFor()
+    await page.getByText("A server with this name already exists.").waitFor()
     await page.getByLabel("Program (command)").fill(SVC)
     await button("Add").last().click()
     const refusal = page.locator("form").getByRole("alert")
@@ -189,7 +189,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     const dialog = page.getByRole("dialog", { name: "Remove SALES_TOKEN?" })
     for (const answer of ["Cancel", "Remove"]) {
       await button("Remove SALES_TOKEN").click()
-      await dialog.getByText(/In use: sales refers to \$\{SALES_TOKEN\}, and will not start without it/).waitFor()
+      await dialog.getByText(/In use: sales refers to \$\{SALES_TOKEN\}\. svc stops it until/).waitFor()
       await dialog.getByRole("button", { name: answer, exact: true }).click()
       await dialog.waitFor({ state: "detached" })
       if (answer === "Cancel") expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain("canary-5a1e5")

@@ -91,7 +91,7 @@ test("status and doctor say what a server sends that is not MCP, and svc doctor 
   const status = (await run("mcp", "status")).stdout
   expect(status).toMatch(/^loud .*prints text on stdout that is not MCP/m)
   expect(status).toMatch(/^stray +starting .*answered a request that svc did not send/m)
-  expect(await run("doctor", "fine")).toMatchObject({ code: 0, stdout: "no problems found with fine\n" })
+  expect(await run("doctor", "fine")).toMatchObject({ code: 0, stdout: "fine: no problems found\n" })
   const { findings } = await json(run("doctor", "loud", "--json"))
   expect(findings).toMatchObject([{ check: "protocol", subject: "loud", severity: "warning" }])
   expect(await run("doctor", "lout")).toMatchObject({ code: 64, stderr: expect.stringContaining("did you mean loud?") })
@@ -113,10 +113,10 @@ test("svc in the background says what clients on other machines need, and a toke
   await using _stopping = { [Symbol.asyncDispose]: async () => void (await run("stop")) }
   const started = await run("serve", "--background", "--host", "0.0.0.0", "--auth", "--port", "0")
   expect(started.code).toBe(0)
-  expect(started.stdout).toMatch(/^ {2}others +set .* --external-url$/m)
+  expect(started.stdout).toMatch(/^ {2}remote +clients .* --external-url$/m)
   expect(started.stdout).toMatch(/^ {2}servers +none; `svc mcp add` adds one$/m)
   const made = await run("auth", "token", "create", "a", "--expires", "1d")
-  expect(made.stderr).toContain("on other machines, write the address of this one in place of 127.0.0.1")
+  expect(made.stderr).toContain("on other machines, replace 127.0.0.1 with the address of this machine")
 })
 
 test("a call that crashes its server says where its last words are [shell:run:exit]", async () => {

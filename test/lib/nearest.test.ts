@@ -33,7 +33,7 @@ test("a short word finds only a word with one edit, of which a swap of two lette
 test("an unknown name is answered with the nearest, the known names, or the command that lists them [cli:names]", () => {
   const many = Array.from({ length: 9 }, (_, at) => `server-${at}`)
   const cases: readonly (readonly [kind: string, known: readonly string[], end: string])[] = [
-    ["server", [], "; there is none yet"],
+    ["server", [], "; there are none yet"],
     ["server", ["github"], "; the only one is github"],
     ["server", ["memory", "github"], "; the names are memory and github"],
     ["server", ["memory", "banan", "github"], "; did you mean banan?"],

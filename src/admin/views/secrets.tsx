@@ -21,7 +21,7 @@ export function SecretsView() {
       text: [
         `svc removes ${stored} from ${place === "keychain" ? "the keychain" : ".env"}, and cannot bring it back.`,
         isUsed
-          ? `In use: ${servers.join(", ")} ${servers.length === 1 ? "refers" : "refer"} to ${reference}, and will not start without it.`
+          ? `In use: ${servers.join(", ")} ${servers.length === 1 ? "refers" : "refer"} to ${reference}. ${place === "keychain" ? "What runs keeps the old value until it restarts." : `svc stops ${servers.length === 1 ? "it" : "them"} until ${reference} has a value again.`}`
           : "No server refers to it.",
       ].join(" "),
       action: "Remove",

@@ -88,7 +88,7 @@ export function ServerCreator() {
               hint={
                 isTaken ? (
                   <>
-                    <span class="problem">There is already a server of this name.</span> Choose another, or{" "}
+                    <span class="problem">A server with this name already exists.</span> Choose another, or{" "}
                     <a href={linkTo(["servers", name, "settings"])}>change that server</a>.
                   </>
                 ) : (
@@ -166,11 +166,12 @@ const WORDS: Readonly<Record<string, string>> = {
 
 const IN_VALUES = (
   <>
-    <code>{"${NAME}"}</code> stands for a <a href={linkTo(["secrets"])}>secret</a>, or for a variable of svc.
+    <code>{"${NAME}"}</code> stands for a <a href={linkTo(["secrets"])}>secret</a>, or for an environment variable of
+    svc.
   </>
 )
 const ENTRIES: Readonly<Record<string, ComponentChildren>> = {
-  args: "One argument per field, without quotes around it. Enter adds a field, and several pasted lines become several fields.",
+  args: "One argument per field, without quotes around it. Press Enter to add a field. If you paste several lines, each becomes a field.",
   env: <>A name such as LOG_LEVEL, and its value. {IN_VALUES}</>,
   headers: <>A name such as Authorization, and its value. {IN_VALUES}</>,
 }

@@ -92,7 +92,10 @@ function readLine(text: string, isProgram: (name: string) => boolean): PastedSer
   if (second === undefined && PACKAGE.test(first) && !isProgram(first)) {
     // Most single words are no packages for MCP, and npx would run whatever has this name.
     if (/^[a-z0-9]+$/.test(first) && !first.includes("mcp"))
-      throw refusal(`"${first}" could be anything; if it is an npm package, paste \`npx -y ${first}\``)
+      throw new RequestError(
+        "invalid_params",
+        `it is not clear what "${first}" is; if it is an npm package, paste \`npx -y ${first}\``,
+      )
     return local(["npx", "-y", first], {}, [`taken as the name of an npm package`])
   }
   return readAdd(words) ?? readCommand(words, isProgram)
@@ -109,10 +112,10 @@ function readCommand(words: readonly string[], isProgram: (name: string) => bool
   const from = words.findIndex((word) => !/^[A-Za-z_]\w*=/.test(word))
   if (from < 0) throw new RequestError("invalid_params", "the command line has variables, but no command")
   const program = words[from] ?? ""
-  if (/^\w+:\/\//.test(program)) throw refusal("the text is more than an address")
+  if (/^\w+:\/\//.test(program)) throw refusal("the text has more words after the address")
   // A path is clearly meant as one, even if its file is missing.
   if (!/[\\/]/.test(program) && !RUNNER.test(program) && !isProgram(program))
-    throw refusal(`svc would run "${program.slice(0, MAX_NAME)}", but this machine has no such program`)
+    throw refusal(`this machine has no program named "${program.slice(0, MAX_NAME)}"`)
   return local(words.slice(from), pairs(words.slice(0, from), "="), [])
 }
 

@@ -156,7 +156,7 @@ const LIMIT_ADVICE: readonly {
   {
     pattern: /: (?:descriptions over|tools without a description)/,
     why: "a model chooses a tool by its description",
-    fix: (server) => `write another one with \`svc mcp tools describe ${server} TOOL TEXT\``,
+    fix: (server) => `write a description with \`svc mcp tools describe ${server} TOOL TEXT\``,
   },
   {
     pattern: /: names (?:over|with)/,
@@ -167,12 +167,12 @@ const LIMIT_ADVICE: readonly {
   {
     pattern: / of their input schema/,
     why: "some model APIs refuse a request with such a tool",
-    fix: (server) => `if your client does, hide the tools with \`svc mcp tools disable ${server} TOOL\``,
+    fix: (server) => `if yours refuses it, hide the tools with \`svc mcp tools disable ${server} TOOL\``,
   },
 ]
 
 const LIST_ADVICE = {
-  why: "many clients cut a long list of tools, and models choose worse from it",
+  why: "many clients cut a long list of tools, and models choose less reliably from it",
   fix: () =>
     "list only the search tools with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`",
 }
@@ -263,7 +263,7 @@ const protocolFindings = ({ name, id, protocolErrors = [] }: ServerStatus): read
     severity: "warning",
     subject: name,
     what: `${id}: ${error}`,
-    why: "svc ignores it, and other programs may end the connection",
+    why: "svc ignores it, but other MCP clients may close the connection",
     fix: `see \`svc logs ${name}\`; update the server, or report this to its author`,
   }))
 

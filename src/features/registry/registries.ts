@@ -146,7 +146,7 @@ export class ConfiguredRegistries implements Registries {
     }))
     const near = rank(entries, name.split("/").at(-1) ?? name).slice(0, 3)
     const names = near.map((entry) => entry.name).join(" or ")
-    const hint = names === "" ? "; search for one of the words of its name" : `; did you mean ${names}?`
+    const hint = names === "" ? "; try to search for a single word of the name" : `; did you mean ${names}?`
     return `No registry knows a server named ${name}${hint}`
   }
 

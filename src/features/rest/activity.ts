@@ -220,8 +220,10 @@ const calls = defineEndpoint({
         id: z.number(),
         time: z.string(),
         ms: z.number(),
-        waited: z.number().describe("Of `ms`: how long the call waited for its server to start, or for a person"),
-        atServer: z.number().describe("Of `ms`: how long the server had the call; svc had the rest"),
+        waited: z
+          .number()
+          .describe("Milliseconds of `ms` that the call waited for its server to start, or for a person"),
+        atServer: z.number().describe("Milliseconds of `ms` that the server took; the remainder is svc's own time"),
         server: z.string(),
         tool: z.string(),
         qualifiedName: z.string().optional().describe("The tool's name in the aggregate, if its server runs"),

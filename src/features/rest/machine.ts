@@ -193,12 +193,12 @@ const setSecret = defineEndpoint({
 const removeSecret = defineEndpoint({
   method: "DELETE",
   path: "/secrets/{name}",
-  summary: "Remove a secret; svc restarts the servers that use it, and `warnings` name them",
+  summary: "Remove a secret; `warnings` names the servers that still refer to it",
   query: z.strictObject({ in: STORED_IN.describe("Where the secret is") }),
   answer: z.looseObject({
     secret: z.string(),
     removedFrom: z.string(),
-    warnings: z.array(z.string()).optional().describe("The references that have lost their value"),
+    warnings: z.array(z.string()).optional().describe("The servers that still refer to the secret"),
   }),
   faults: ["invalid_params", "not_found"],
   run: async (call) =>

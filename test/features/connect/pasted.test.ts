@@ -121,11 +121,11 @@ describe("readPasted", () => {
   })
 
   test.each([
-    ["please add the server for my calendar", /run "please", but this machine has no such program; paste the JSON/],
-    ["To begin, add this:", /no such program/],
-    ["[1, 2]", /no such program/],
-    ["github", /"github" could be anything; if it is an npm package, paste `npx -y github`/],
-    ["https://mcp.example.com/mcp and more", /more than an address/],
+    ["please add the server for my calendar", /this machine has no program named "please"; paste the JSON/],
+    ["To begin, add this:", /no program named/],
+    ["[1, 2]", /no program named/],
+    ["github", /it is not clear what "github" is; if it is an npm package, paste `npx -y github`/],
+    ["https://mcp.example.com/mcp and more", /more words after the address/],
   ])("says of %p what is wrong, instead of taking it for a server [admin:paste]", (text, why) => {
     expect(() => readPasted(text)).toThrow(why)
   })
