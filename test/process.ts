@@ -22,11 +22,11 @@ export async function runProgram(
   options: {
     readonly cwd?: string
     readonly env?: Readonly<Record<string, string | undefined>>
-    readonly input?: string
+    readonly input?: string | Uint8Array
   },
 ): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
   const { input = "", ...rest } = options
-  const child = Bun.spawn([...cmd], { ...rest, stdin: Buffer.from(input), stdout: "pipe", stderr: "pipe" })
+  const child = Bun.spawn([...cmd], { ...rest, stdin: Buffer.from(input as string), stdout: "pipe", stderr: "pipe" })
   const [stdout, stderr, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),

@@ -6,8 +6,9 @@ import { addVariables, parseDotenv, withoutVariable } from "../config/dotenv.ts"
 import { writtenName } from "../config/edit.ts"
 import { schemeOf } from "../config/environment.ts"
 import { keyPlaces, moveKeys } from "../config/externalize-secrets.ts"
+import type { HostEnvironment } from "../config/plan.ts"
 import { referencesIn } from "../config/substitution.ts"
-import { hasSecret, removeSecret, storedNames, storeSecret } from "../features/secrets/secret-store.ts"
+import { hasSecret, readSecret, removeSecret, storedNames, storeSecret } from "../features/secrets/secret-store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -175,11 +176,20 @@ function nameOf(args: Readonly<Record<string, unknown>>): string {
 
 /** Reads the value of a secret at the terminal, without an echo, or from stdin, without the end of its last line. */
 async function readValue(name: string): Promise<string> {
-  const text = isInteractive() ? await promptLine(`value of ${name}: `, true) : await Bun.stdin.text()
+  const text = isInteractive() ? await promptLine(`value of ${name}: `, true) : utf8(name, await Bun.stdin.bytes())
   const value = text.replace(/\r?\n$/, "")
   if (value === "") throw usageError(`the value of ${name} is empty; pipe it in, or run the command at a terminal`)
   if (value.length > MAX_CHARS) throw usageError(`the value of ${name} is longer than ${MAX_CHARS} characters`)
   return value
+}
+
+/** Returns bytes as text. Throws a RequestError (usage) if they are not UTF-8: what svc would store is not what was given. */
+function utf8(name: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+  } catch {
+    throw usageError(`the value of ${name} is not UTF-8 text; encode it, for example as base64`)
+  }
 }
 
 /** Changes `.env`. Resolves to whether it has changed. */
@@ -245,6 +255,22 @@ async function stateOf(reference: string): Promise<string> {
   }
 }
 
+/** Returns what the keychain has under the names that the keys of servers would get there, by name. */
+async function storedFor(
+  config: string,
+  servers: readonly string[],
+  world: HostEnvironment,
+): Promise<Readonly<Record<string, string>>> {
+  const asked = new Map<string, string | null>()
+  for (;;) {
+    const stored = Object.fromEntries([...asked].flatMap(([name, value]) => (value === null ? [] : [[name, value]])))
+    const { variables } = moveKeys(config, servers, { ...world, parent: {}, dotenv: stored })
+    const fresh = Object.keys(variables).filter((name) => !asked.has(name))
+    if (fresh.length === 0) return stored
+    for (const name of fresh) asked.set(name, await readSecret(Bun.secrets, name))
+  }
+}
+
 async function importKeys(args: Readonly<Record<string, unknown>>): Promise<number> {
   const context = openContext(args)
   const { paths } = context
@@ -261,7 +287,14 @@ async function importKeys(args: Readonly<Record<string, unknown>>): Promise<numb
     return finishChange(context, still, report(false, `nothing in ${paths.file} looks like a key`))
   const reference = (variable: string) => referenceTo(variable, place)
   const texts = readTexts(paths)
-  const preview = moveKeys(texts.config() ?? "{}", names, context.world(), reference)
+  const text = texts.config() ?? "{}"
+  const stored = place === "keychain" ? await storedFor(text, names, context.world()) : undefined
+  /** The names that are taken where the keys go. */
+  const worldFor = (dotenv: string) => {
+    const world = context.worldOf(dotenv)
+    return stored === undefined ? world : { ...world, parent: {}, dotenv: stored }
+  }
+  const preview = moveKeys(text, names, worldFor(texts.dotenv() ?? ""), reference)
   const count = counted(Object.keys(preview.variables).length, "key")
   if (args.json !== true)
     for (const { place, before, after } of preview.places) say(`- ${place} ${before}\n+ ${place} ${after}`)
@@ -277,7 +310,7 @@ async function importKeys(args: Readonly<Record<string, unknown>>): Promise<numb
   const { keep } = await changeDocuments(
     paths,
     (written) => {
-      const moved = moveKeys(written.config, names, context.worldOf(written.dotenv), reference)
+      const moved = moveKeys(written.config, names, worldFor(written.dotenv), reference)
       if (!isSameValue(moved.variables, preview.variables))
         throw new RequestError("conflict", `${paths.file} has changed meanwhile; run the command again`)
       return {

@@ -73,14 +73,30 @@ export const addNewServer =
 
 // ---
 
-/** Returns the settings of `servers` that look like keys after an edit, and were not there before. */
+/** Returns the settings of `servers` that look like keys after an edit, if it adds a key, or another copy of one. */
 function newKeys(text: string, edit: Edit, servers: readonly string[]): readonly string[] {
-  const known = JSON.stringify([...writtenServers(text).values()])
+  const before = keyCounts(text)
+  const after = keyCounts(edit(text))
   return [...writtenServers(edit(text))].flatMap(([name, { server }]) =>
-    servers.includes(name) && keysIn(server).some((key) => !known.includes(JSON.stringify(keyText(server, key))))
+    servers.includes(name) &&
+    keysIn(server).some((key) => {
+      const value = keyText(server, key)
+      return (after.get(value) ?? 0) > (before.get(value) ?? 0)
+    })
       ? keyPlaces(name, server)
       : [],
   )
+}
+
+/** Returns how often each key stands in mcp.json. */
+function keyCounts(text: string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const { server } of writtenServers(text).values())
+    for (const key of keysIn(server)) {
+      const value = keyText(server, key)
+      counts.set(value, (counts.get(value) ?? 0) + 1)
+    }
+  return counts
 }
 
 const offerMove = (places: readonly string[]): Promise<boolean> => {

@@ -90,7 +90,12 @@ function entriesOf(source: string, file: string): readonly Entry[] {
 
 /** Returns the first spelling of a value that reads back unchanged; an empty text if there is none. */
 function quoted(name: string, value: string): string {
-  const spellings = [value, `'${value}'`, `"${value.replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`, `\`${value}\``]
+  const spellings = [
+    value,
+    `'${value}'`,
+    `"${value.replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\r", "\\r")}"`,
+    `\`${value}\``,
+  ]
   const readsBack = (spelling: string): boolean => {
     try {
       const read = parseDotenv(`${name}=${spelling}\n`, "")

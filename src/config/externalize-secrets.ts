@@ -62,7 +62,8 @@ export function externalizeSecrets(
   const references = new Set<string>()
   const move = (wanted: string, text: string): string => {
     const variable = freeName(wanted, prefix, text, variables, world)
-    if (lookUpVariable(variable, world) === undefined) variables[variable] = text
+    // Also if the environment of this command has it: svc may run in another one.
+    if (world.dotenv[variable] !== text) variables[variable] = text
     references.add(variable)
     return reference(variable)
   }

@@ -51,7 +51,11 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
     for (const [index, word] of words.entries()) {
       const flag = words[index - 1] ?? ""
       const isValue = /^--?[a-z]/i.test(flag) && !flag.includes("=") && !word.startsWith("-")
+      // `--password=VALUE`, `NAME=VALUE`: all the rest is the value.
+      const [head = "", name = ""] = /^(-{0,2}[A-Za-z][\w.-]*)=/.exec(word) ?? []
       if (isValue && isKey(flag, word)) found.push({ path: ["args", index], start: 0, end: word.length, name: flag })
+      else if (head !== "" && isKey(name, word.slice(head.length)))
+        found.push({ path: ["args", index], start: head.length, end: word.length, name })
       else within(["args", index], word)
     }
   }
@@ -105,6 +109,10 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
   const [first = "", ...others] = createRedactor([]).maskCredentials(text).split(HIDDEN)
   if (others.length === 0 || !text.startsWith(first)) return []
   const spans: Pick<FoundKey, "start" | "end" | "name">[] = []
+  // The default of a reference cannot be moved: no reference may stand within it.
+  const references = [...text.matchAll(/\$\{[^}]*(?:\}|$)/g)].map(
+    ({ index, 0: { length } }) => [index, index + length] as const,
+  )
   let start = first.length
   for (const [index, piece] of others.entries()) {
     const isLast = index === others.length - 1
@@ -112,7 +120,8 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
     if (end <= start) return spans
     const value = text.slice(start, end)
     const name = NAMED.exec(text.slice(0, start))?.[1]
-    if (isOpen(value) && !HARMLESS.test(value) && !(name !== undefined && ABOUT.test(name)))
+    const isDefault = references.some(([from, to]) => start < to && end > from)
+    if (isOpen(value) && !isDefault && !HARMLESS.test(value) && !(name !== undefined && ABOUT.test(name)))
       spans.push({ start, end, name })
     start = end + piece.length
   }

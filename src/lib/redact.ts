@@ -61,6 +61,9 @@ export const patternNames = (): readonly string[] => [...CREDENTIALS, ...PLACES]
 
 const MAX_LENGTH = 64 * 1024
 const MIN_SECRET = 6
+/** A shorter line of a secret, such as a brace, occurs in other texts. */
+const MIN_LINE = 12
+const MAX_LINES = 200
 
 function apply(patterns: readonly Pattern[], text: string): string {
   return patterns.reduce(
@@ -82,16 +85,33 @@ function unescapePercent(text: string, hide: (text: string) => string): string {
   return decoded
 }
 
+/** Returns the lines of a secret of several lines, such as a private key: a log has each by itself. */
+function linesOf(secret: string): readonly string[] {
+  const lines = secret.split(/\r?\n/).slice(0, MAX_LINES)
+  return lines.length === 1 ? [] : lines.map((line) => line.trim()).filter((line) => line.length >= MIN_LINE)
+}
+
+/** Returns JSON text in which characters beyond ASCII are escaped, as many languages write it. */
+const asAscii = (json: string): string =>
+  json.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+
 /** Returns one RegExp for all secrets in all encodings, the longest first. */
 function secretsPattern(secrets: Iterable<string>): RegExp | undefined {
   const spellings = new Set<string>()
   for (const secret of secrets) {
     if (secret.length < MIN_SECRET) continue
+    for (const line of linesOf(secret)) spellings.add(line)
     const bytes = Buffer.from(secret)
+    const quoted = JSON.stringify(secret).slice(1, -1)
     const encoded = encodeURIComponent(secret.toWellFormed())
     for (const spelling of [
       secret,
-      JSON.stringify(secret).slice(1, -1),
+      quoted,
+      asAscii(quoted),
+      // JSON within JSON.
+      JSON.stringify(quoted).slice(1, -1),
+      asAscii(JSON.stringify(quoted).slice(1, -1)),
+      JSON.stringify(asAscii(quoted)).slice(1, -1),
       secret.replaceAll(" ", "+"),
       encoded,
       encoded.replaceAll("%20", "+"),

@@ -1,11 +1,14 @@
 /** Arguments of calls as the audit log shows them: without values that look secret, and bounded. */
+import { withoutKeys } from "../config/found-keys.ts"
 import { isObject } from "../wire/message.ts"
 
 /** Masks secrets in text. */
 export type Mask = (text: string) => string
 
 /** Masks what looks secret in a JSON value by its key or its form, and bounds its depth, width and length. */
-export function maskArguments(value: unknown, mask: Mask, depth = 0): unknown {
+export function maskArguments(given: unknown, mask: Mask, depth = 0): unknown {
+  const value = isObject(given) && SERVER_KEYS.some((key) => Object.hasOwn(given, key)) ? withoutKeys(given) : given
+
   if (typeof value === "string") return maskAndCut(value, mask, MAX_TEXT)
   if (!isObject(value) && !Array.isArray(value)) return value
   if (depth >= MAX_DEPTH) return "…"
@@ -44,6 +47,8 @@ const namesSecret = (name: unknown, mask: Mask): boolean =>
 /** Characters beyond the cut in which a secret is still recognized. */
 const MAX_SECRET = 8192
 
+/** Members that the settings of a server have: their keys are found as those in mcp.json. */
+const SERVER_KEYS = ["env", "headers", "args", "url", "oauth"]
 const MAX_NAME = 200
 const MAX_TEXT = 4096
 const MAX_ENTRIES = 100

@@ -56,6 +56,40 @@ test("an assertion and an ID token go to .env too", () => {
   })
 })
 
+test("a key that the environment of the command has too goes to .env: svc may run in another one [secrets:moved]", () => {
+  const server = { command: "x", env: { API_TOKEN: "t1" } }
+  const moved = (parent: Record<string, string>, dotenv = {}) =>
+    externalizeSecrets(server, "W", NO_SECRETS, world(parent, dotenv)).variables
+  expect(moved({ API_TOKEN: "t1" })).toEqual({ API_TOKEN: "t1" })
+  expect(moved({}, { API_TOKEN: "t1" })).toEqual({})
+})
+
+test("the value of a flag or variable among the arguments moves as a whole [secrets:moved]", () => {
+  const args = ["--password=p@ss w0rd!tail", "-e", "DB_PASSWORD=a1'b2 c3", "DD_APP_KEY=k1", "--key-file=/k", "MODE=x"]
+  expect(externalizeSecrets({ command: "x", args }, "W", NO_SECRETS, world())).toMatchObject({
+    server: {
+      args: [
+        "--password=${W_PASSWORD}",
+        "-e",
+        "DB_PASSWORD=${W_DB_PASSWORD}",
+        "DD_APP_KEY=${W_DD_APP_KEY}",
+        args[4],
+        args[5],
+      ],
+    },
+    variables: { W_PASSWORD: "p@ss w0rd!tail", W_DB_PASSWORD: "a1'b2 c3", W_DD_APP_KEY: "k1" },
+  })
+})
+
+test("the default of a reference stays, because no reference can stand within it [secrets:moved]", () => {
+  const key = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+  const server = { command: "x", env: { A_TOKEN: `\${A:-${key}}` }, args: [`--token=\${T:-${key}}`, `--token=${key}`] }
+  expect(externalizeSecrets(server, "W", NO_SECRETS, world())).toMatchObject({
+    server: { ...server, args: [server.args[0], "--token=${W_TOKEN}"] },
+    variables: { W_TOKEN: key },
+  })
+})
+
 test("a variable that has another value is not reused", () => {
   const named = (parent: Record<string, string>, dotenv: Record<string, string>) =>
     externalizeSecrets({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))

@@ -205,7 +205,7 @@ ${text}`),
 export async function runSvc(
   args: readonly string[],
   env?: Record<string, string>,
-  stdin = "",
+  stdin: string | Uint8Array = "",
   cwd?: string,
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const folder = freshFolder()

@@ -34,6 +34,33 @@ async function openKeychain(folder: string) {
 }
 
 test.skipIf(NO_KEYCHAIN)(
+  "keys move to the keychain beside what it has, whatever .env and the environment have [secrets:moved]",
+  async () => {
+    const folder = freshFolder()
+    await using keychain = await openKeychain(folder)
+    const svc = (args: readonly string[], stdin: string | Uint8Array = "", env = {}) =>
+      runSvc(args, { ...keychain.env, ...env }, stdin, folder)
+    await eventually(async () => (await svc(["secret", "set", "B_KEY"], "canary-of-another")).code === 0, 20_000)
+    const own = join(folder, ".config", "svc")
+    const file = join(own, "mcp.json")
+    const env = { A_KEY: "canary-1", B_KEY: "canary-2", C_KEY: "canary-3" }
+    writeFileSync(file, JSON.stringify({ mcpServers: { x: { command: "true", env } } }))
+    writeFileSync(join(own, ".env"), "A_KEY=canary-1\n")
+    const moved = await svc(["secret", "import", "--yes", "--to", "keychain"], "", { C_KEY: "canary-3" })
+    expect([moved.code, moved.stdout]).toEqual([0, expect.stringContaining("moved 3 keys to the keychain")])
+    expect(JSON.parse(readFileSync(file, "utf8")).mcpServers.x.env).toEqual({
+      A_KEY: "${keychain:A_KEY}",
+      B_KEY: "${keychain:X_B_KEY}",
+      C_KEY: "${keychain:C_KEY}",
+    })
+    expect((await svc(["config", "check"])).code).toBe(0)
+    const refused = await svc(["secret", "set", "BYTES"], new Uint8Array([0x63, 0xe9]))
+    expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("is not UTF-8 text")])
+  },
+  60_000,
+)
+
+test.skipIf(NO_KEYCHAIN)(
   "svc secret stores a value in the keychain, also before any configuration exists, and a server gets it [secrets:reference]",
   async () => {
     const folder = freshFolder()

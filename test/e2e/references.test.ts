@@ -218,6 +218,13 @@ test("a key that comes in by any command can be moved to .env [secrets:moved]", 
   expect(written()).toContain("canary-5-open")
   expect((await svc("secret", "import", "--yes")).code).toBe(0)
   expect(written()).not.toContain("canary")
+  // A second copy of a key is a key, too.
+  writeFileSync(
+    join(folder, "mcp.json"),
+    JSON.stringify({ mcpServers: { old: { ...entry, args: [], env: { K_TOKEN: "canary-6-copied" } } } }),
+  )
+  expect((await svc("mcp", "add", "--yes", "--env", "K_TOKEN=canary-6-copied", "copy", ...program)).code).toBe(0)
+  expect(written().match(/canary-6/g)).toHaveLength(1)
   const dotenv = readFileSync(join(folder, ".env"), "utf8")
   for (const canary of ["1-imported", "2-json", "3-added", "4-edited", "5-open"])
     expect(dotenv).toContain(`canary-${canary}`)

@@ -180,6 +180,18 @@ test("known secrets are found in every encoding", () => {
   )
 })
 
+test("known secrets of several lines, and beyond ASCII, are found in logs and in JSON within JSON [secrets:hidden]", () => {
+  const secret = 'first line of it\n{\n"pass": "zażółć \\ \'gęślą"}'
+  const { maskKnown } = createRedactor([secret])
+  const ascii = (text: string) =>
+    text.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+  const nested = JSON.stringify(JSON.stringify({ secret }))
+  for (const text of [secret, nested, ascii(nested), ascii(JSON.stringify({ secret })), ...secret.split("\n")])
+    expect(maskKnown(text)).not.toMatch(/first line|pass|za/)
+  // A short line is no secret by itself.
+  expect(maskKnown("{")).toBe("{")
+})
+
 test("known secrets in a URL are hidden in every encoding", () => {
   const secret = "a/b#c;d e%41ä'!"
   const { redactAll } = createRedactor([secret])

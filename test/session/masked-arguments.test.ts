@@ -24,6 +24,18 @@ test("arguments are masked if their key or their form is that of a secret", () =
   })
 })
 
+test("settings of a server are masked by the rule for mcp.json", () => {
+  const server = {
+    command: "x",
+    args: ["-e", "DD_APP_KEY=canary1"],
+    env: { DD_APP_KEY: "canary2", MODE: "x" },
+    headers: { "X-Key": "canary3" },
+  }
+  const masked = maskArguments({ server, key: "ISSUE-1" }, mask)
+  expect(JSON.stringify(masked)).not.toContain("canary")
+  expect(masked).toMatchObject({ server: { command: "x", env: { MODE: "x" } }, key: "ISSUE-1" })
+})
+
 test("values are masked behind the flag or the name of a secret, and before they are cut", () => {
   const args = {
     args: ["run", "--api-key", "VALUE", "--path", "/x"],

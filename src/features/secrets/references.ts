@@ -178,7 +178,11 @@ export class References {
       const bytes = this.deps.sources.file(path)
       if (bytes.length > MAX_BYTES)
         return { problem: `and the file is longer than ${MAX_BYTES} bytes; a secret is shorter` }
-      return { value: new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "") }
+      const value = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "")
+      // It may be written at the moment: a server keeps the value that it has.
+      return value === ""
+        ? { problem: `and ${path} is empty; write the secret to it, then run \`svc secret refresh\`` }
+        : { value }
     } catch (error) {
       const { code = "" } = error as NodeJS.ErrnoException
       const reason =

@@ -28,6 +28,10 @@ export async function removeSecret(keychain: SystemKeychain, paths: Paths, name:
   return had
 }
 
+/** Returns a secret; null if the keychain has none. Throws an UnavailableError if it cannot be used. */
+export const readSecret = (keychain: SystemKeychain, name: string): Promise<string | null> =>
+  withKeychain(() => keychain.get({ service: KEYCHAIN_SERVICE, name }))
+
 /** Whether the keychain has a secret; undefined if it cannot be used. */
 export async function hasSecret(keychain: SystemKeychain, name: string): Promise<boolean | undefined> {
   try {

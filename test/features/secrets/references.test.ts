@@ -108,6 +108,7 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
       return null
     },
     file(path) {
+      if (path.endsWith("empty")) return new Uint8Array([0x0a])
       if (path.endsWith("bytes")) return Uint8Array.of(0xff)
       if (path.endsWith("long")) return new Uint8Array(65_537)
       throw missing
@@ -123,6 +124,7 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
     "file:gone": "/etc/svc/gone cannot be read: it does not exist",
     "file:bytes": "is not UTF-8",
     "file:long": "longer than 65536 bytes",
+    "file:empty": "/etc/svc/empty is empty; write the secret to it",
     "cmd:absent": "absent cannot run: the program is not found",
     "cmd:empty": "empty printed nothing",
     "cmd:fails": "fails ended with exit code 3: no session: token=[REDACTED]",
