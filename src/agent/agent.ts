@@ -110,11 +110,13 @@ export class Agent {
     this.sleepers = new Sleepers({
       clock: deps.clock,
       listings: deps.listings,
-      isNeeded: (id) => this.subscriptions.uris(id).length > 0 || this.taskOwners.hasTasks(id),
+      isNeeded: (id) => this.isNeeded(id),
       onsleep: ({ name }, ms) => deps.log.info(`asleep after ${formatDuration(ms)} without a call`, { server: name }),
     })
     this.subscriptions = new Subscriptions({
       onsubscriptions: (id, session, isShared) => {
+        // A server that is asleep could tell of no update.
+        if (this.subscriptions.uris(id).length > 0) this.backends.get(id)?.wake()
         if (isShared) this.backends.get(id)?.published?.open.resubscribe()
         this.dedicated.find(id, session)?.published?.open.resubscribe()
       },
@@ -252,6 +254,11 @@ export class Agent {
     return [...this.backends.values()]
   }
 
+  /** Whether a server has tasks, or subscriptions to its resources: its process must not end. */
+  isNeeded(id: string): boolean {
+    return this.subscriptions.uris(id).length > 0 || this.taskOwners.hasTasks(id)
+  }
+
   /** Whether a call runs on a backend, or on a session's own process of it. */
   isBusy(id: string): boolean {
     return this.running().some((backend) => backend.spec.id === id && isBusy(backend))
@@ -358,16 +365,19 @@ export class Agent {
     const backend = this.backends.get(id)
     backend?.wake()
     // A call that wakes a server waits for it as long as the server may take.
-    if (backend?.state.kind === "waking") return this.readiness.whenBack(backend, backend.spec.tuning.connectionTimeout)
-    if (ms <= 0) return undefined
-    const until = this.deps.clock.now() + ms
+    const isWaking = backend?.state.kind === "waking"
+    const patience = isWaking ? backend.spec.tuning.connectionTimeout : ms
+    if (patience <= 0) return undefined
+    const until = this.deps.clock.now() + patience
     const again = () => this.whenBack(id, until - this.deps.clock.now())
     if (backend === undefined)
       return this.unplaced().includes(id) && !this.readiness.isFull
         ? this.whenLoaded(new Set([id]), ms).then(again)
         : undefined
     if (backend.published !== undefined) return this.readiness.whenListed(backend, ms)
-    return this.readiness.whenBack(backend, ms)?.then(() => (this.backends.get(id) === backend ? undefined : again()))
+    return this.readiness
+      .whenBack(backend, patience)
+      ?.then(() => (this.backends.get(id) === backend ? undefined : again()))
   }
 
   /**

@@ -70,7 +70,8 @@ export class Sleepers {
     const after = sleepAfter(backend)
     if (published === undefined || after === undefined) return
     const connections = connectionsOf(published.open)
-    const left = Math.max(...connections.map(({ lastUsed }) => lastUsed)) + after - this.deps.clock.now()
+    const until = Math.max(...connections.map(({ lastUsed, keptUntil }) => Math.max(lastUsed + after, keptUntil)))
+    const left = until - this.deps.clock.now()
     const isBusy = published.open.inFlight > 0 || connections.some(({ isAsking }) => isAsking)
     if (isBusy || this.deps.isNeeded(spec.id)) this.watch(backend, after)
     else if (left > 0) this.watch(backend, left)

@@ -139,6 +139,15 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
           "conflict",
           `${spec.name} is working on ${published.open.inFlight} calls; try again later`,
         )
+      if (published?.open.connection.isAsking === true || runtime.agent.isNeeded(spec.id))
+        throw new RequestError(
+          "conflict",
+          `${spec.name} has a task, a subscription or a question that is open; try again later, or end it with \`svc mcp restart ${spec.name}\``,
+        )
+      if (Object.keys(published?.listing.failing ?? {}).length > 0)
+        throw new RequestError("conflict", `${spec.name} has not answered all its lists: asleep, it would offer less`)
+      if (state.kind === "waking")
+        throw new RequestError("conflict", `${spec.name} is starting for a call; try again later`)
       if (published === undefined && !isDozing(state)) throw new UnavailableError(`${spec.name} is not connected`)
       backend.sleep()
     }

@@ -59,6 +59,12 @@ export function createDemoFolder(): DemoFolder {
   writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`, { mode: 0o600 })
   return {
     paths: { directory, file, dotenv: join(directory, ".env"), presets: join(directory, "presets.json") },
-    remove: () => rmSync(directory, { recursive: true, force: true }),
+    remove() {
+      try {
+        rmSync(directory, { recursive: true, force: true })
+      } catch {
+        // On Windows, a file of it may still be open. The system empties its folder for temporary files.
+      }
+    },
   }
 }

@@ -165,7 +165,7 @@ const RUNNERS = ["npx", "uvx", "bunx", "dnx", "docker"]
 /** Quotes a word for a shell, if it needs that. */
 const quoted = (word: string): string => (/^[\w@%+=:,./~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
 
-const needsAttention = ({ state }: ServerStatus): boolean => state !== "connected"
+const needsAttention = ({ state }: ServerStatus): boolean => state !== "connected" && state !== "asleep"
 
 /** Returns `2 of 3 servers ready, 17 tools`. */
 function readyText(servers: readonly ServerStatus[]): string {

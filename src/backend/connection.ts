@@ -92,6 +92,9 @@ export class Connection {
   lastReceived: number
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
+  /** Until when the process must not sleep, in milliseconds since the epoch: a client may send input to it. */
+  keptUntil = 0
+  private waitingForInput = 0
   /** Whether a client's request has gone out. */
   isUsed = false
   /** svc's requests that wait for their answers, by number. */
@@ -158,9 +161,18 @@ export class Connection {
     return this.pending.size
   }
 
-  /** Whether a server request waits for its answer. */
+  /** Whether a server request waits for its answer, or a call for the input that its result requested. */
   get isAsking(): boolean {
-    return this.serverRequests.size > 0
+    return this.serverRequests.size > 0 || this.waitingForInput > 0
+  }
+
+  /** Notes that a call waits for input, which this process requested in a result. The returned function ends that. */
+  waitForInput(): () => void {
+    this.waitingForInput++
+    return () => {
+      this.waitingForInput--
+      this.lastUsed = this.clock.now()
+    }
   }
 
   /** Bytes that the backend has not read yet. */

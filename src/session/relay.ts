@@ -310,7 +310,8 @@ async function callBackend(
         stored = undefined
         call.span?.event("svc.input", spec.id)
         const from = meter?.now()
-        sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
+        const end = connection.waitForInput()
+        sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock).finally(end)
         if (meter !== undefined && from !== undefined) call.waited = (call.waited ?? 0) + meter.now() - from
         continue
       }
@@ -392,6 +393,8 @@ type Finish =
 /** The name in metrics of tools that are in no list: clients could fill the metrics with names. */
 const UNLISTED = "unlisted"
 /** Maximum rounds of input: without a limit, a backend that always requests more would keep svc busy forever. */
+/** How long a process does not sleep after it has requested input from a client, which may ask a person. */
+const INPUT_MS = 5 * 60_000
 const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')
@@ -468,6 +471,9 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
   const { result } = message
   if (!isObject(result)) throw new BackendError(spec.name, "answered with a result that is not an object")
   if (peer.era === "modern") checkResultType(result, target, call)
+  // The client sends the input with its next request, which only this process may understand.
+  if (result.resultType === "input_required" && client.era === "modern")
+    target.connection.keptUntil = target.connection.clock.now() + INPUT_MS
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }
   const named = rewriteResult(request.method, result, names, peer.era)

@@ -26,12 +26,13 @@ export function openListings(paths: Paths): ListingStore {
   const fileOf = ({ id }: ServerSpec) => join(folder, `${digest(id, 16)}.json`)
   return {
     read(spec) {
-      const { launch, listing } = readState(fileOf(spec)) ?? {}
-      return launch === launchOf(spec) ? listing : undefined
+      const { launch, mark, listing } = readState(fileOf(spec)) ?? {}
+      // A listing that somebody has changed may have any shape.
+      return launch === launchOf(spec) && mark === markOf(listing) ? listing : undefined
     },
     write(spec, listing) {
       try {
-        const text = `${JSON.stringify({ launch: launchOf(spec), listing })}\n`
+        const text = `${JSON.stringify({ launch: launchOf(spec), mark: markOf(listing), listing })}\n`
         if (text.length > MAX_CHARS || repeatsSecret(text, spec.secrets)) return
         makePrivateFolder(folder)
         const isNew = !existsSync(fileOf(spec))
@@ -51,6 +52,9 @@ const MAX_FILES = 1000
 
 /** Identifies a launch. Its environment may have secrets, so it is not stored itself. */
 const launchOf = ({ launch }: ServerSpec): string => digest(JSON.stringify(launch), 32)
+
+/** Identifies the text of a listing, in this form of it. */
+const markOf = (listing: unknown): string => digest(`1 ${JSON.stringify(listing)}`, 32)
 
 /** Keeps the folder bounded: instances of templates come and go. */
 function removeOldest(folder: string): void {

@@ -154,6 +154,14 @@ test("a server request prefers a call whose client is still connected", async ()
   }
 })
 
+test("a process is asking while a call waits for the input that it requested [sleep:needed]", async () => {
+  const end = connection.waitForInput()
+  expect(connection.isAsking).toBe(true)
+  await clock.pass(5000)
+  end()
+  expect([connection.isAsking, connection.lastUsed]).toEqual([false, clock.now()])
+})
+
 test("a process counts as used until its call was cancelled [sleep:idle]", async () => {
   const cancelled = call(ann)
   await clock.pass(5000)

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { randomFrom } from "../random.ts"
 import { echo, eventually, fixture, freshFolder, modern, processes, runSvc, startSvc } from "./harness.ts"
+import { eventsOf, listen } from "./replicas.ts"
 
 const SECONDS = Number(process.env.SVC_TEST_SECONDS ?? 4)
 
@@ -101,4 +102,23 @@ test("after a restart of svc, a lazy server is listed without a process, and its
   expect(started.stdout).toContain("started a: connected, 1 tool")
   const atAddress = await modern(`${svc.url}/servers/a/mcp`, "tools/call", { name: "echo", arguments: { m: "here" } })
   expect(atAddress.body.result).toMatchObject({ content: [{ text: "here" }] })
+}, 60_000)
+
+test("a subscription wakes a server, and while it is open the server neither falls asleep nor is put to sleep [sleep:needed]", async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  const a = { command: "bun", args: [fixture("everything-2x.ts"), mark], idleTimeout: 300, start: "lazy" }
+  await using svc = await startSvc({ config: { mcpServers: { a } } })
+  const uri = "svc://a/test://static-text"
+  await eventually(async () => JSON.stringify(await modern(`${svc.url}/mcp`, "resources/list")).includes(uri))
+  await eventually(() => processes(mark).length === 0)
+  const leaving = new AbortController()
+  const stream = await listen(svc, { resourceSubscriptions: [uri] }, {}, { signal: leaving.signal })
+  const events = eventsOf(stream)
+  expect((await events.next()).value?.message.method).toBe("notifications/subscriptions/acknowledged")
+  await eventually(() => processes(mark).length === 1)
+  const refused = await runSvc(["mcp", "sleep", "a", "--config-dir", svc.folder])
+  expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("a subscription")])
+  leaving.abort()
+  await events.return(undefined).catch(() => undefined)
+  await eventually(() => processes(mark).length === 0)
 }, 60_000)

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { mkdtempSync, readdirSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { isListing, type Listing } from "../../src/catalog/listing.ts"
@@ -37,6 +37,12 @@ test("a listing is read back for the same launch alone, and a damaged file count
     writeFileSync(join(folder, file), damaged)
     expect(store.read(spec)).toBeUndefined()
   }
+  // Somebody has changed it: its entries may have any shape.
+  store.write(spec, listing)
+  const text = readFileSync(join(folder, file), "utf8")
+  expect(store.read(spec)).toBeDefined()
+  writeFileSync(join(folder, file), text.replace('"resources":[', '"resources":[{},'))
+  expect(store.read(spec)).toBeUndefined()
   for (const wrong of [undefined, [], { ...listing, tools: 1 }, { ...listing, tools: [1] }, { ...listing, era: "x" }])
     expect(isListing(wrong)).toBe(false)
   expect(isListing(listing)).toBe(true)
