@@ -48,7 +48,8 @@ export async function createRuntime(
   // Before anything is started that a wrong address or protocol would leave running.
   const traces = await openTraces(options, logging)
   const metricsPush = await openMetricsPush(options, logging)
-  logging.followSecrets([() => [...(traces?.secrets ?? []), ...(metricsPush?.secrets ?? [])]])
+  const ofReceivers = [...(traces?.secrets ?? []), ...(metricsPush?.secrets ?? [])]
+  logging.followSecrets([() => ofReceivers])
   const cluster = await openCluster(options, logging)
   const readers = [options.metrics, metricsPush !== undefined]
   const metrics = readers.includes(true) ? new Metrics() : undefined

@@ -34,10 +34,15 @@ export function createLiveRedactor(): {
   let sources: readonly (() => readonly string[])[] = []
   let known: readonly (readonly string[])[] = []
   let current = createRedactor([])
-  const isChanged = (secrets: () => readonly string[], at: number) => secrets() !== known[at]
+  const isChanged = (secrets: () => readonly string[], at: number) => {
+    const now = secrets()
+    const before = known[at]
+    // A source may build its array each time. A new pattern for each line costs more than the rest of a call.
+    return now !== before && (now.length !== before?.length || now.some((secret, index) => secret !== before[index]))
+  }
   return {
     cleaner() {
-      // Allocates nothing while nothing has changed: the log calls this for each line.
+      // Builds nothing while nothing has changed: the log calls this for each line.
       if (sources.some(isChanged)) {
         known = sources.map((secrets) => secrets())
         current = createRedactor(known.flat())

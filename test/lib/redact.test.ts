@@ -274,6 +274,22 @@ test("a live redactor works before it has sources, and follows their secrets", (
   expect(cleaner().maskKnown("second-secret third-secret")).toBe("[REDACTED] [REDACTED]")
 })
 
+test("a live redactor builds its pattern again only for other secrets, whatever arrays its sources return", () => {
+  const { cleaner, follow } = createLiveRedactor()
+  let secrets = ["first-secret"]
+  follow([() => [...secrets], () => []])
+  const first = cleaner()
+  expect(cleaner()).toBe(first)
+  secrets = ["other-secret"]
+  const second = cleaner()
+  expect(second).not.toBe(first)
+  expect(second.maskKnown("first-secret other-secret")).toBe("first-secret [REDACTED]")
+  secrets = ["other-secret", "third-secret"]
+  expect(cleaner().maskKnown("third-secret")).toBe("[REDACTED]")
+  secrets = []
+  expect(cleaner().maskKnown("other-secret")).toBe("other-secret")
+})
+
 test("the address of a sign-in keeps its random parts: a browser must be able to open it", () => {
   const random = fc.noBias(
     fc.uint8Array({ minLength: 16, maxLength: 48 }).map((bytes) => Buffer.from(bytes).toString("base64url")),
