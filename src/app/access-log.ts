@@ -2,6 +2,7 @@
 import { systemClock } from "../lib/clock.ts"
 import type { Journal } from "../lib/journal.ts"
 import { type AccessLog, createAccessLog } from "../serve/access-log.ts"
+import { followingMask } from "../session/masked-arguments.ts"
 import type { Logging } from "./logging.ts"
 import type { Runtime } from "./runtime.ts"
 
@@ -22,7 +23,7 @@ export async function openAccessLog(
     now: () => systemClock.now(),
     ticks: () => performance.now(),
     addressOf: ({ request, address }) => clientOf(address(), request),
-    mask: (text) => redactor().maskCredentials(text),
+    mask: followingMask(() => redactor().maskCredentials),
     traceOf: traces?.traceOf,
   })
   return { ...middleware, close: () => journal.close() }

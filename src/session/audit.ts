@@ -16,7 +16,7 @@ import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
 import type { Era } from "../wire/era.ts"
 import type { Params, Request } from "../wire/message.ts"
-import { type Mask, maskAndCut, maskArguments } from "./masked-arguments.ts"
+import { type Mask, maskAndCut, maskArguments, remembering } from "./masked-arguments.ts"
 
 export type AuditOptions = {
   readonly clock: Clock
@@ -223,23 +223,6 @@ function createTexts(given: Mask): Texts {
     },
   }
 }
-
-/** Returns a function that caches its results for short texts: names repeat with every call, arguments rarely do. */
-function remembering(render: (text: string) => string): (text: string) => string {
-  const known = new Map<string, string>()
-  return (text) => {
-    if (text.length > MAX_REMEMBERED_CHARS) return render(text)
-    const found = known.get(text)
-    if (found !== undefined) return found
-    if (known.size >= MAX_REMEMBERED) known.clear()
-    const rendered = render(text)
-    known.set(text, rendered)
-    return rendered
-  }
-}
-
-const MAX_REMEMBERED_CHARS = 200
-const MAX_REMEMBERED = 1000
 
 /** Returns a function that writes a time and caches the last one, because many calls end in the same millisecond. */
 function rememberingTime(): (time: number) => string {

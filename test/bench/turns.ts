@@ -3,7 +3,7 @@
  * other while each input runs, and prints the longest gap between two answers. No input may hold svc for more than 100 ms.
  */
 import { join } from "node:path"
-import { openSession, SVC, startSvc } from "./targets.ts"
+import { FOLDER, openSession, SVC, startSvc } from "./targets.ts"
 
 /** The longest gap that is allowed, in milliseconds. */
 const MOST_MS = 100
@@ -92,6 +92,17 @@ const INPUTS: Readonly<Record<string, (svc: Turns) => Promise<unknown>>> = {
     rpc(`{"name":"hostile_svc_letters","arguments":{"a":[${"1.0,".repeat(95_000)}1]}}`),
   "an error of 15 MB of objects": ({ rpc }) => rpc('{"name":"hostile_svc_fail","arguments":{}}'),
   "a result of 60 MB of objects for a script": ({ invoke }) => invoke("hostile_svc_objects"),
+  "arguments like the settings of a server, in the audit log": ({ rpc }) =>
+    rpc(
+      JSON.stringify({
+        name: "hostile_svc_letters",
+        arguments: {
+          env: Object.fromEntries(Array.from({ length: 40_000 }, (_, at) => [`API_KEY_${at}`, "x".repeat(60)])),
+        },
+      }),
+      "tools/call",
+      "/mcp",
+    ),
   "a batch of 100 requests of 40 KB": ({ rpc }) =>
     rpc(JSON.stringify(Array(100).fill({ a: "x".repeat(40_000) })), "ping"),
   "the changes of 100 definitions of 9,000 lines": ({ command }) =>
@@ -119,6 +130,9 @@ export async function measureTurns(
     "4000",
     "--log-level",
     "info",
+    "--audit-log",
+    join(FOLDER, "turns-audit.jsonl"),
+    "--audit-arguments",
   ])
   const base = `http://127.0.0.1:${svc.port}`
   const sessions = new Map<string, Promise<Record<string, string>>>()
