@@ -131,10 +131,8 @@ export class Replicas {
   /** The time of its last regular hello, which it sends every HELLO_MS unless it is suspended. */
   private lastBeat = Number.POSITIVE_INFINITY
   private cancelHello: () => void = () => undefined
-  /** The callbacks of messages that this replica has not heard itself yet, by number. */
-  private readonly echoes = new Map<number, () => void>()
-  private lastEcho = 0
-  /** The messages that others have not acknowledged yet, by number. */
+  private lastNumber = 0
+  /** The messages that this replica or others have not heard yet, by number. */
   private readonly unheard = new Map<number, Unheard>()
   /** The number of the last message of each replica that this one must acknowledge. */
   private readonly toAcknowledge = new Map<string, number>()
@@ -149,7 +147,6 @@ export class Replicas {
       state.onmessage((text) => this.take(text)),
       state.onstate((connected) => {
         if (!connected) {
-          for (const heard of this.echoes.values()) heard()
           for (const { end } of this.unheard.values()) end()
           return
         }
@@ -219,8 +216,8 @@ export class Replicas {
   }
 
   /** Sends a message to all replicas. Rejects with an UnavailableError while the shared state is away. */
-  deliver(message: ReplicaMessage, echo?: number, acknowledge?: true): Promise<void> {
-    return this.state.publish(JSON.stringify({ ...message, from: this.id, echo, acknowledge }))
+  deliver(message: ReplicaMessage): Promise<void> {
+    return this.publish(message)
   }
 
   /**
@@ -228,12 +225,7 @@ export class Replicas {
    * hears before was sent before, and every other replica hears both in that order.
    */
   sendWithEcho(message: ReplicaMessage, onecho: () => void): void {
-    const echo = ++this.lastEcho
-    const heard = () => {
-      if (this.echoes.delete(echo)) onecho()
-    }
-    this.echoes.set(echo, heard)
-    this.deliver(message, echo).catch(heard)
+    this.sendTo([], message, onecho)
   }
 
   /**
@@ -241,17 +233,17 @@ export class Replicas {
    * it is lost.
    */
   sendUntilHeard(message: ReplicaMessage): Promise<void> {
-    const number = ++this.lastEcho
     const others = this.living().filter(({ acknowledges }) => acknowledges === true)
     const { promise, resolve } = Promise.withResolvers<void>()
     const cancel = this.clock.after(HEARD_MS, () => end())
-    const end = () => {
-      cancel()
-      this.unheard.delete(number)
-      resolve()
-    }
-    this.unheard.set(number, { by: new Set([this.id, ...others.map(({ id }) => id)]), end })
-    this.deliver(message, number, true).catch(end)
+    const end = this.sendTo(
+      others.map(({ id }) => id),
+      message,
+      () => {
+        cancel()
+        resolve()
+      },
+    )
     return promise
   }
 
@@ -275,6 +267,24 @@ export class Replicas {
   }
 
   // ---
+
+  private publish(message: ReplicaMessage, echo?: number, acknowledge?: true): Promise<void> {
+    return this.state.publish(JSON.stringify({ ...message, from: this.id, echo, acknowledge }))
+  }
+
+  /**
+   * Sends a message to all replicas. Calls `onheard` once: when this one has heard it and `others` have acknowledged it, if it is
+   * lost, or when the returned function ends the wait.
+   */
+  private sendTo(others: readonly string[], message: ReplicaMessage, onheard: () => void): () => void {
+    const number = ++this.lastNumber
+    const end = () => {
+      if (this.unheard.delete(number)) onheard()
+    }
+    this.unheard.set(number, { by: new Set([this.id, ...others]), end })
+    this.publish(message, number, others.length > 0 || undefined).catch(end)
+    return end
+  }
 
   private isGone({ heard }: Other): boolean {
     return this.state.connected && !this.wasSuspended() && this.clock.now() - heard > DEAD_MS
@@ -337,9 +347,7 @@ export class Replicas {
     if (!isObject(message) || typeof message.from !== "string") return
     const { from, echo } = message
     if (from === this.id) {
-      if (typeof echo !== "number") return
-      this.echoes.get(echo)?.()
-      this.heardBy(from, echo)
+      if (typeof echo === "number") this.heardBy(from, echo)
       return
     }
     const known = message as ReplicaMessage
@@ -377,7 +385,7 @@ type Other = {
   hasLeft: boolean
 }
 
-/** A message that was sent; `by`: the replicas that have not acknowledged it. */
+/** A message that was sent; `by`: the replicas that have not heard it. */
 type Unheard = { readonly by: Set<string>; end(): void }
 
 /** Returns a replica with a new signal, and the function that aborts it. */
