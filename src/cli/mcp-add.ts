@@ -17,6 +17,7 @@ import { serverSchema } from "../config/schema.ts"
 import { SUBSTITUTED_KEYS } from "../config/server-keys.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
 import { clientFlags } from "../features/connect/client-flags.ts"
+import { isRunner } from "../features/connect/pasted.ts"
 import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../features/tools/find-server.ts"
 import { type ProgramCommand, readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -105,7 +106,7 @@ export const add: ProgramCommand = {
     const { url } = args
     const transport = transportFrom(args)
     const isAddress = /^https?:\/\//i.test(name)
-    if (isAddress || (PROGRAMS.has(name) && command !== undefined))
+    if (isAddress || (isRunner(name) && command !== undefined && !isRunner(command)))
       throw usageError(`the name is missing: svc mcp add NAME ${name}${isAddress ? "" : " …"}`)
     if ((command === undefined) === (typeof url !== "string"))
       throw usageError(
@@ -234,21 +235,6 @@ function transportFrom(args: Readonly<Record<string, unknown>>): string | undefi
     )
   return transport
 }
-
-/** Programs that start servers: as a name, such a word is the program of a line without a name. */
-const PROGRAMS: ReadonlySet<string> = new Set([
-  "npx",
-  "bunx",
-  "uvx",
-  "pipx",
-  "node",
-  "bun",
-  "deno",
-  "python",
-  "python3",
-  "docker",
-  "podman",
-])
 
 /** Returns the words after `--`: the program and its arguments. */
 function programOf(rawArgs: readonly string[]): readonly string[] {

@@ -74,6 +74,9 @@ test("a line that svc does not accept is answered with one that it accepts [cli:
     const { code, stderr } = await svc(line.split(" "))
     expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
   }
+  // The name of a program is a name before a program.
+  for (const line of ["mcp add docker -- docker run -i it", "mcp add node npx -y it"])
+    expect(await svc([...line.split(" "), "--no-start"])).toMatchObject({ code: 0 })
   for (const line of ["status", "ls", "mcp ls", "version", "import", "config validate"])
     expect((await svc(line.split(" "))).code).toBe(0)
 })

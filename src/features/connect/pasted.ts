@@ -101,6 +101,11 @@ function readLine(text: string, isProgram: (name: string) => boolean): PastedSer
   return readAdd(words) ?? readCommand(words, isProgram)
 }
 
+/** Whether a word is a program that runs packages and scripts, such as `npx` and `docker`. */
+export const isRunner = (word: string): boolean => RUNNER.test(word)
+
+// ---
+
 /** Matches the name of an npm package, perhaps with a version. */
 const PACKAGE = /^(?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*(?:@[\w.^~-]+)?$/
 
