@@ -3,13 +3,14 @@ import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { qualify } from "../../catalog/name.ts"
 import { slugOf } from "../../config/server-spec.ts"
+import { delay } from "../../lib/clock.ts"
 import { digest } from "../../lib/digest.ts"
 import { LOG_LEVELS } from "../../lib/log.ts"
 import { ownCommand } from "../../lib/own-command.ts"
 import { approvalsOf, type PendingChange, pendingChanges } from "../../report/approvals.ts"
 import type { LogLine } from "../../store/server-logs.ts"
 import { isObject, parseJson } from "../../wire/message.ts"
-import { millis, shownCall } from "./call-records.ts"
+import { millis, type ShownCall, shownCall } from "./call-records.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { openEventStream } from "./event-stream.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
@@ -237,19 +238,23 @@ const calls = defineEndpoint({
     ),
   }),
   faults: [],
-  run({ ports, query: { server, q = "", failed } }) {
+  async run({ ports, query: { server, q = "", failed } }) {
     const wanted = q.toLowerCase()
     const slugs = new Map(ports.agent.all().map(({ spec }) => [spec.id, spec.slug]))
-    const items = ports.records.all().flatMap((record) => {
-      if (server !== undefined && record.server !== server) return []
-      if (failed && record.outcome === "ok") return []
+    const records = ports.records
+      .all()
+      .filter((record) => (server === undefined || record.server === server) && !(failed && record.outcome === "ok"))
+    const items: (ShownCall & { readonly qualifiedName?: string })[] = []
+    for (const [at, record] of records.entries()) {
+      // Masking a call may take milliseconds.
+      if (at % MASKED_AT_ONCE === 0) await delay(ports.clock, 0)
       const slug = slugs.get(record.server)
       const shown = {
         ...shownCall(record, ports.mask),
         ...(slug === undefined ? {} : { qualifiedName: qualify(slug, record.tool) }),
       }
-      return JSON.stringify(shown).toLowerCase().includes(wanted) ? [shown] : []
-    })
+      if (JSON.stringify(shown).toLowerCase().includes(wanted)) items.push(shown)
+    }
     return { items }
   },
 })
@@ -355,6 +360,8 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
 }
 
 const GATHER_MS = 50
+/** How many calls are masked in one turn of the event loop. */
+const MASKED_AT_ONCE = 10
 
 const namesBySlug = (ports: RestPorts): ReadonlyMap<string, string> =>
   new Map(describeAll(ports).map(({ name }) => [slugOf(name), name]))

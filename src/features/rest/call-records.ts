@@ -114,7 +114,7 @@ export function shownCall({ arguments: given, answer, ...record }: CallRecord, m
 // ---
 
 const KEPT = 200
-const NEXT = 20
+const NEXT = 10
 const MAX_VALUES = 300
 const MAX_TEXT = 1000
 const MAX_NAME = 200
