@@ -92,7 +92,7 @@ export class Connection {
   lastReceived: number
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
-  /** Until when the process must not sleep, in milliseconds since the epoch: a client may send input to it. */
+  /** Until when the process must not sleep, in milliseconds since the epoch. */
   keptUntil = 0
   private waitingForInput = 0
   /** Whether a client's request has gone out. */
@@ -164,6 +164,11 @@ export class Connection {
   /** Whether a server request waits for its answer, or a call for the input that its result requested. */
   get isAsking(): boolean {
     return this.serverRequests.size > 0 || this.waitingForInput > 0
+  }
+
+  /** Keeps the process from sleeping for some milliseconds: a client may send input to it. */
+  keepFor(ms: number): void {
+    this.keptUntil = this.clock.now() + ms
   }
 
   /** Notes that a call waits for input, which this process requested in a result. The returned function ends that. */

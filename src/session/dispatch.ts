@@ -29,7 +29,7 @@ import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, type Id, metaOf } from "../wire/message.ts"
-import { backendFailure, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
+import { backendFailure, busyReason, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, refuseTask } from "./tasks.ts"
@@ -263,6 +263,9 @@ function listOfServer(call: ClientCall, method: ListMethod): Promise<Answer> | u
   if (scope.kind !== "server") return undefined
   const told = Object.entries(metaOf(request.params) ?? {}).filter(([key]) => !OWN_META.test(key))
   if (told.length === 0) return undefined
+  const target = gateway.directory.target(scope.id, client.era)
+  const busy = typeof target === "string" ? undefined : busyReason(target, call)
+  if (busy !== undefined) throw new BackendError(scope.id, busy)
   const asked = gateway.directory.listWith(scope.id, session, method, Object.fromEntries(told))
   if (asked === undefined) return undefined
   const found = asked.catch((error: unknown) => {

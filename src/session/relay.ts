@@ -167,11 +167,10 @@ async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall
 }
 
 function relayTo(target: Target | string, call: ClientCall, params: Params, route: Route, count: Count): Answering {
-  const { maxInFlight } = call.gateway.limits
   const fail = (reason: string) => count(backendFailure(new BackendError(route.slug, reason), call))
   if (typeof target === "string") return fail(target)
-  if ((target.pair ?? target.connection).inFlight >= maxInFlight)
-    return fail(`has ${maxInFlight} requests in flight already; try again later`)
+  const busy = busyReason(target, call)
+  if (busy !== undefined) return fail(busy)
   const counting = enforceToolRate(call, target, route)
   return counting === undefined
     ? withinServerRate(target, call, params, route, count)
@@ -232,6 +231,14 @@ function admitted(target: Target, call: ClientCall, params: Params, route: Route
     return callBackend(target, call, params, route, count)
   gateway.notifications.setLogLevel(session, logLevel)
   return callBackend(target, call, params, route, count).finally(() => gateway.notifications.dropLogLevel(session))
+}
+
+/** Returns why a server takes no further request; undefined if it does. */
+export function busyReason({ pair, connection }: Target, { gateway }: ClientCall): string | undefined {
+  const { maxInFlight } = gateway.limits
+  return (pair ?? connection).inFlight >= maxInFlight
+    ? `has ${maxInFlight} requests in flight already; try again later`
+    : undefined
 }
 
 /** Sends the request, and again for each round of input that a modern backend requests from a legacy client. */
@@ -393,9 +400,9 @@ type Finish =
 /** The name in metrics of tools that are in no list: clients could fill the metrics with names. */
 const UNLISTED = "unlisted"
 /** Maximum rounds of input: without a limit, a backend that always requests more would keep svc busy forever. */
+const MAX_ROUNDS = 100
 /** How long a process does not sleep after it has requested input from a client, which may ask a person. */
 const INPUT_MS = 5 * 60_000
-const MAX_ROUNDS = 100
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')
 const NEEDLE_RESULT_TYPE = encode('"resultType"')
@@ -472,8 +479,7 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
   if (!isObject(result)) throw new BackendError(spec.name, "answered with a result that is not an object")
   if (peer.era === "modern") checkResultType(result, target, call)
   // The client sends the input with its next request, which only this process may understand.
-  if (result.resultType === "input_required" && client.era === "modern")
-    target.connection.keptUntil = target.connection.clock.now() + INPUT_MS
+  if (result.resultType === "input_required" && client.era === "modern") target.connection.keepFor(INPUT_MS)
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }
   const named = rewriteResult(request.method, result, names, peer.era)

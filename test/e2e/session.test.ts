@@ -547,6 +547,25 @@ test("requests past --max-in-flight are refused with a clear error", async () =>
   expect(texts).toEqual(["ok", "ok", "slow has 2 requests in flight already; try again later"])
 })
 
+test("a server takes no more lists with the _meta of clients than --max-in-flight allows", async () => {
+  await using svc = await startSvc({
+    config: { mcpServers: { slow: echo("--delay", "1500") } },
+    flags: ["--max-in-flight", "1"],
+  })
+  const own = `${svc.url}/servers/slow/mcp`
+  const [caller, lister] = await Promise.all([initialize(own), initialize(own)])
+  await svc.said("slow: connected")
+  const list = { jsonrpc: "2.0", id: 1, method: "tools/list", params: { _meta: { "x/variant": "any" } } }
+  const running = post(own, call("echo", { m: "ok" }), caller)
+  let refusal: unknown
+  await eventually(async () => {
+    refusal = JSON.parse((await post(own, list, lister)).body).error
+    return refusal !== undefined
+  })
+  expect(refusal).toMatchObject({ message: expect.stringContaining("has 1 requests in flight already") })
+  expect((await running).body).toContain('"ok"')
+})
+
 describe("a faulty request of a legacy client", () => {
   test.each([
     ["an unknown log level", { id: 1, method: "logging/setLevel", params: { level: "loud" } }, {}, 200, -32602],
