@@ -115,9 +115,10 @@ export class Agent {
     })
     this.subscriptions = new Subscriptions({
       onsubscriptions: (id, session, isShared) => {
-        // A server that is asleep could tell of no update.
-        if (this.subscriptions.uris(id).length > 0) this.backends.get(id)?.wake()
-        if (isShared) this.backends.get(id)?.published?.open.resubscribe()
+        const backend = this.backends.get(id)
+        // A server that is asleep could tell of no update. Looked at first: counting takes longer the more there are.
+        if (backend?.state.kind === "asleep" && this.isNeeded(id)) backend.wake()
+        if (isShared) backend?.published?.open.resubscribe()
         this.dedicated.find(id, session)?.published?.open.resubscribe()
       },
       onlevel: (session) => this.updateLogLevel(this.dedicated.of(session).values()),
