@@ -76,8 +76,9 @@ export const addNewServer =
 /** Returns the settings of `servers` that look like keys after an edit, if it adds a key, or another copy of one. */
 function newKeys(text: string, edit: Edit, servers: readonly string[]): readonly string[] {
   const before = keyCounts(text)
-  const after = keyCounts(edit(text))
-  return [...writtenServers(edit(text))].flatMap(([name, { server }]) =>
+  const edited = edit(text)
+  const after = keyCounts(edited)
+  return [...writtenServers(edited)].flatMap(([name, { server }]) =>
     servers.includes(name) &&
     keysIn(server).some((key) => {
       const value = keyText(server, key)

@@ -28,11 +28,13 @@ export function openListings(paths: Paths): ListingStore {
     read(spec) {
       const { launch, mark, listing } = readState(fileOf(spec)) ?? {}
       // A listing that somebody has changed may have any shape.
-      return launch === launchOf(spec) && mark === markOf(listing) ? listing : undefined
+      return launch === launchOf(spec) && mark === markOf(JSON.stringify(listing)) ? listing : undefined
     },
     write(spec, listing) {
       try {
-        const text = `${JSON.stringify({ launch: launchOf(spec), mark: markOf(listing), listing })}\n`
+        // Rendered once: it may have megabytes.
+        const rendered = JSON.stringify(listing)
+        const text = `{"launch":"${launchOf(spec)}","mark":"${markOf(rendered)}","listing":${rendered}}\n`
         if (text.length > MAX_CHARS || repeatsSecret(text, spec.secrets)) return
         makePrivateFolder(folder)
         const isNew = !existsSync(fileOf(spec))
@@ -53,8 +55,8 @@ const MAX_FILES = 1000
 /** Identifies a launch. Its environment may have secrets, so it is not stored itself. */
 const launchOf = ({ launch }: ServerSpec): string => digest(JSON.stringify(launch), 32)
 
-/** Identifies the text of a listing, in this form of it. */
-const markOf = (listing: unknown): string => digest(`1 ${JSON.stringify(listing)}`, 32)
+/** Identifies the JSON text of a listing, in this form of it. */
+const markOf = (text: string): string => digest(`1 ${text}`, 32)
 
 /** Keeps the folder bounded: instances of templates come and go. */
 function removeOldest(folder: string): void {
