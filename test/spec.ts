@@ -804,7 +804,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "people configure thirty servers and use three a day",
   },
   "sleep:needed": {
-    says: "a server never sleeps while it has calls, requests, tasks or subscriptions, nor without idleTimeout, with stateful or with processes of sessions",
+    says: "a server never sleeps while it has calls, requests, tasks or subscriptions, or waits for input, nor without idleTimeout, with stateful or with processes of sessions",
     from: "choice",
     why: "what the process knows would be lost",
   },
