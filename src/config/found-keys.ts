@@ -91,15 +91,26 @@ const HIDDEN = "[REDACTED]"
 
 /** Whether the value under a name is a key, by the name. */
 const isKey = (name: string, value: string): boolean =>
-  isSecretName(name) && !ABOUT.test(name) && isOpen(value) && !HARMLESS.test(value.trim())
+  isSecretName(name) && !isAbout(name, value) && isOpen(value) && !HARMLESS.test(value.trim())
+
+/** Whether a setting is about keys, such as `AUTH_TYPE`, or has the name of a field, such as `SORT_KEY=created_at`. */
+const isAbout = (name: string, value: string): boolean =>
+  ABOUT.test(name) || (FIELD_KEY.test(name) && FIELD.test(value.trim()))
 
 /** Names of settings about keys. */
 const ABOUT =
-  /(?:^|[_-])(?:types?|endpoints?|ur[il]s?|methods?|names?|ttl|expiry|expires|count|limit|length|size|enabled|disabled|required|mode|status|issuer|servers?|providers?|files?|paths?|dir|version|alg|algorithm|level|format|scheme|header|audience|scopes?|realm|region|host|port|timeout|policy|strategy|prefix|domain|tenant|username|user|cmd|command|socket|sock)$/i
+  /(?:^|[_-])(?:types?|endpoints?|ur[il]s?|methods?|names?|ttl|expiry|expires|count|limit|length|size|enabled|disabled|required|mode|status|issuer|servers?|providers?|files?|paths?|dir|version|alg|algorithm|level|format|scheme|header|audience|scopes?|realm|region|host|port|timeout|policy|strategy|prefix|domain|tenant|username|user|cmd|command|socket|sock|env|env[_-]?var|variable|arn)$/i
+
+/** Names of settings that select a field or a record; keys may have them too: `COSMOS_PRIMARY_KEY`. */
+const FIELD_KEY = /(?:^|[_-])(?:primary|sort|order|partition|foreign|row|range|group|join|cache)[_-]?key$|^-{0,2}key$/i
+/** The name of a field: one to three words of letters. */
+const FIELD = /^[a-z]{1,12}(?:[_-][a-z]{1,12}){0,2}$/i
+/** A user without a password before a host. */
+const USER = /^[a-z]{1,12}$/i
 
 /** Values that are no keys: switches, small numbers, words for nothing, files, addresses without credentials, placeholders. */
 const HARMLESS =
-  /^(?:|true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|oauth2?|bearer|basic|\d{1,5}|~?\.{0,2}[\\/][^\s]*|[a-z]:[\\/][^\s]*|https?:\/\/[^\s@?]*|<[^>]*>|\[[^\]]*\]|(?:your|my|the)[-_ ][\w -]*|[x*.•…]+|\$\$\{[^}]*\}|\{\{.*\}\})$/i
+  /^(?:|true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|oauth2?|bearer|basic|\d{1,5}|~?\.{0,2}[\\/][^\s]*|[a-z]:[\\/][^\s]*|https?:\/\/[^\s@?]*|op:\/\/\S*|<[^>]*>|\[[^\]]*\]|(?:your|my|the)[-_ ][\w -]*|[x*.•…]+|\$\$\{[^}]*\}|\{\{.*\}\})$/i
 
 /** Whether a text has no reference, and is not empty. */
 const isOpen = (text: string): boolean => text !== "" && !/(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/.test(text)
@@ -121,7 +132,9 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
     const value = text.slice(start, end)
     const name = NAMED.exec(text.slice(0, start))?.[1]
     const isDefault = references.some(([from, to]) => start < to && end > from)
-    if (isOpen(value) && !isDefault && !HARMLESS.test(value) && !(name !== undefined && ABOUT.test(name)))
+    const isUser = USER.test(value) && text.slice(0, start).endsWith("://") && text[end] === "@"
+    const isNamedAbout = name !== undefined && isAbout(name, value)
+    if (isOpen(value) && !isDefault && !HARMLESS.test(value) && !isUser && !isNamedAbout)
       spans.push({ start, end, name })
     start = end + piece.length
   }
