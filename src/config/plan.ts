@@ -315,10 +315,12 @@ function settingWarnings(
     issues.push(issueAt(document, "warning", "idle_filter", [...path, "envFilter"], reason, name))
   }
   const warnShortTimes = (settings: DefaultsConfig = {}, path: Path, name?: string) => {
-    for (const key of ["timeout", "connectionTimeout", "requestTimeout"] as const) {
+    for (const key of ["timeout", "connectionTimeout", "requestTimeout", "idleTimeout"] as const) {
       const time = settings[key]
-      if (typeof time !== "number" || time >= SHORT_MS) continue
-      const message = `${key} is ${time} milliseconds, which few servers meet; for ${time} seconds, write ${time * 1000}`
+      if (typeof time !== "number" || time >= SHORT_MS || time === 0) continue
+      const effect =
+        key === "idleTimeout" ? ": svc would end the process after almost every call" : ", which few servers meet"
+      const message = `${key} is ${time} milliseconds${effect}; for ${time} seconds, write ${time * 1000}`
       issues.push(issueAt(document, "warning", "timeout", [...path, key], message, name))
     }
   }

@@ -687,6 +687,10 @@ describe("references", () => {
       expect(found({ [key]: 1000 })).toEqual([])
     }
     expect(found({}, { requestTimeout: 600 })).toMatchObject([{ path: ["serverDefaults", "requestTimeout"] }])
+    expect(found({ idleTimeout: 600 })).toMatchObject([
+      { path: ["mcpServers", "a", "idleTimeout"], message: expect.stringContaining("for 600 seconds, write 600000") },
+    ])
+    for (const idleTimeout of [0, 1000]) expect(found({ idleTimeout })).toEqual([])
   })
 
   test("a folder in a variable is no secret, unless its name or a part of it says so", () => {

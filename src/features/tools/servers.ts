@@ -20,7 +20,7 @@ export const serverDetailsSchema = z.object({
   state: z
     .string()
     .describe(
-      "The status in more detail: starting, connected, degraded, reconnecting, restarting, crash-loop, failed, sign-in needed, token needed, credentials refused, disabled, invalid, no owner (a server that no replica of the cluster runs), not in use (a template without instances), not loaded or, in commands, not running",
+      "The status in more detail: starting, connected, asleep (idle, until the next call), degraded, reconnecting, restarting, crash-loop, failed, sign-in needed, token needed, credentials refused, disabled, invalid, no owner (a server that no replica of the cluster runs), not in use (a template without instances), not loaded or, in commands, not running",
     ),
   tools: z.number().optional().describe("Number of tools that clients see; only while the server is connected"),
   hiddenTools: z.number().optional().describe("Number of tools that are hidden from clients"),
