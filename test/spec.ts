@@ -819,9 +819,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a server may have been updated meanwhile",
   },
   "sleep:failed": {
-    says: "a server that fails to wake is reported as any server that fails to start",
+    says: "a server that fails to wake is reported as any server that fails to start, and is started again maxRestarts times, also without restartOnExit",
     from: "choice",
-    why: "its tools cannot be used",
+    why: "its tools cannot be used; svc had ended it, so one failed start must not end it for good",
   },
   "sleep:retuned": {
     says: "a server that may no longer sleep is started",

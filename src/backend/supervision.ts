@@ -11,9 +11,10 @@
  *   stopped ─rest─▶ asleep ─wake─▶ waking ─opened─▶ connected ─sleep─▶ asleep; waking ─lost─▶ as above
  *
  *   Lost: failed to open, exited, or stopped answering. Refused: a loss that another attempt will not repair, such as a wrong
- *   address; attempts become rarer. Policy `never`: lost ─▶ failed. Policy `supervised` with its attempts used up:
- *   lost ─▶ crashed. Policy `reconnect` has no limit. From any state: stop ─▶ stopped, restart ─▶ recovering with fresh
- *   attempts. A 401 ─▶ unauthorized, until an operator restarts or authorizes.
+ *   address; attempts become rarer. Policy `never`: lost ─▶ failed; a server that does not wake gets its attempts first, because svc
+ *   had ended it. Policy `supervised` with its attempts used up: lost ─▶ crashed. Policy `reconnect` has no limit. From any
+ *   state: stop ─▶ stopped, restart ─▶ recovering with fresh attempts. A 401 ─▶ unauthorized, until an operator restarts or
+ *   authorizes.
  *
  *  1. All changes of state are in this file. It has no clock, no timer and no I/O: time arrives in events.
  *  2. Reports and timers carry the epoch of their effect. The first line of `step` drops stale events; no other code checks.
@@ -187,6 +188,10 @@ function leave(state: BackendState): readonly BackendEffect[] {
   }
 }
 
+/** Whether a server is started again that svc itself had ended, or had not started yet. */
+const isWaking = (state: BackendState): boolean =>
+  state.kind === "waking" || (state.kind === "recovering" && state.attempt > 0)
+
 function lose(
   state: BackendState,
   now: number,
@@ -196,9 +201,11 @@ function lose(
   if (!isOpen(state)) return [state, []]
   const { epoch } = state
   const previous = "attempt" in state ? state.attempt : 0
-  if (policy.kind === "never") return [{ kind: "failed", epoch, at: now }, leave(state)]
   const attempt = previous + 1
-  if (policy.kind === "supervised" && policy.limit > 0 && attempt > policy.limit)
+  const isUsedUp = policy.limit > 0 && attempt > policy.limit
+  if (policy.kind === "never" && (isUsedUp || !isWaking(state)))
+    return [{ kind: "failed", epoch, at: now }, leave(state)]
+  if (policy.kind === "supervised" && isUsedUp)
     return [{ kind: "crashed", epoch, attempt: previous, at: now }, leave(state)]
   const ms = restartDelay(attempt, policy.delay, kind)
   const wait: BackendEffect = { kind: "wait", event: "due", epoch, ms }

@@ -100,8 +100,11 @@ test("a server that fails to wake loses its listing and says why [sleep:failed]"
   expect([second.state(), second.names()]).toEqual(["asleep", ["x"]])
   void second.agent.whenBack("a", 0)
   await settle()
-  expect([second.state(), second.names()]).toEqual(["failed", []])
+  expect([second.state(), second.names()]).toEqual(["waiting", []])
   expect(second.agent.backend("a")?.facts.lastError).toContain("is not there")
+  await second.clock.pass(60_000)
+  await settle()
+  expect(second.state()).toBe("failed")
 })
 
 test("a server that may no longer sleep is started [sleep:retuned]", async () => {

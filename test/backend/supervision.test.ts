@@ -48,6 +48,23 @@ function run(policy: RestartPolicy, ...words: Word[]): readonly [BackendState, r
 const cycle: readonly Word[] = ["lost", "due"]
 const cycles = (count: number): Word[] => Array.from({ length: count }, () => cycle).flat()
 
+describe("an unsupervised backend that svc had put to sleep", () => {
+  const asleep: readonly Word[] = ["start", "opened", "sleep", "wake"]
+
+  test("is started again if it fails to wake [sleep:failed]", () => {
+    expect(run(UNSUPERVISED, ...asleep, "lost")[0]).toMatchObject({ kind: "waiting", attempt: 1, retryAt: 1004 })
+    expect(run(UNSUPERVISED, ...asleep, ...cycles(3), "opened")[0]).toMatchObject({ kind: "connected", attempt: 3 })
+  })
+
+  test("has failed when its attempts are used up, or once it was awake [sleep:failed]", () => {
+    expect(run(UNSUPERVISED, ...asleep, ...cycles(5), "lost")[0].kind).toBe("failed")
+    expect(run(UNSUPERVISED, ...asleep, "opened", "lost")[0].kind).toBe("failed")
+    expect(run(UNSUPERVISED, ...asleep, ...cycles(1), "opened", "lost")[0].kind).toBe("failed")
+    expect(run(UNSUPERVISED, "start", "lost")[0].kind).toBe("failed")
+    expect(run(UNSUPERVISED, "start", "opened", "restart", "lost")[0].kind).toBe("failed")
+  })
+})
+
 describe("a supervised backend", () => {
   test("that exits is unpublished at once and waits for its replacement [supervise:exit]", () => {
     const [state, effects] = run(SUPERVISED, "start", "opened", "lost")
