@@ -13,6 +13,8 @@ export const STDIO_ONLY = [
   "restartOnExit",
   "maxRestarts",
   "restartDelay",
+  "start",
+  "stateful",
 ] as const
 export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 
