@@ -36,18 +36,19 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
     const values = server[section]
     if (Array.isArray(values))
       for (const [index, entry] of values.entries()) {
-        const [whole, name = ""] = /^([^=]*)=/.exec(String(entry)) ?? []
-        if (whole !== undefined) named([section, index], name, String(entry), whole.length)
+        const text = textOf(entry)
+        const [whole, name = ""] = /^([^=]*)=/.exec(text) ?? []
+        if (whole !== undefined) named([section, index], name, text, whole.length)
       }
     else
       for (const [name, value] of Object.entries(isObject(values) ? values : {}))
-        named([section, name], name, String(value))
+        named([section, name], name, textOf(value))
   }
   for (const [name, value] of Object.entries(isObject(server.oauth) ? server.oauth : {}))
     if (isSecretSetting(name) && typeof value === "string" && isOpen(value))
       found.push({ path: ["oauth", name], start: 0, end: value.length, name })
   if (Array.isArray(server.args)) {
-    const words = server.args.map(String)
+    const words = server.args.map(textOf)
     for (const [index, word] of words.entries()) {
       const flag = words[index - 1] ?? ""
       const isValue = /^--?[a-z]/i.test(flag) && !flag.includes("=") && !word.startsWith("-")
@@ -73,10 +74,14 @@ export function keyText(server: Params, { path: [section = "", member], start, e
 
 /** Returns a server with `•••` in place of each key. */
 export function withoutKeys(server: Params): Params {
-  const copy = structuredClone(server) as Record<string, unknown>
+  const copy: Record<string, unknown> = { ...server }
   // From the end: what stands before keeps its place.
   for (const { path, start, end } of keysIn(server).toSorted((one, other) => other.start - one.start)) {
     const [section = "", member] = path
+    // Only what changes is copied: a server that a client sent may be large.
+    const value = server[section]
+    if (copy[section] === value && member !== undefined)
+      copy[section] = Array.isArray(value) ? [...value] : { ...(value as Params) }
     const holder = (member === undefined ? copy : copy[section]) as Record<string | number, unknown>
     const at = member ?? section
     const text = String(holder[at])
@@ -86,6 +91,9 @@ export function withoutKeys(server: Params): Params {
 }
 
 // ---
+
+/** Returns the text of a setting. Lists and objects have none: a client may have sent large ones. */
+const textOf = (value: unknown): string => (typeof value === "object" ? "" : String(value))
 
 const HIDDEN = "[REDACTED]"
 

@@ -67,7 +67,7 @@ export function followingMask(masker: () => Mask): Mask {
 
 /** Returns what may be the settings of a server without the keys in them. Bounded first: arguments may have megabytes. */
 function withoutServerKeys(value: Params): Params {
-  const settings = Object.entries(value).filter(([key]) => SERVER_KEYS.includes(key))
+  const settings = Object.entries(value).filter(([key]) => key === "command" || SERVER_KEYS.includes(key))
   return { ...value, ...withoutKeys(Object.fromEntries(settings.map(([key, one]) => [key, bounded(one)]))) }
 }
 

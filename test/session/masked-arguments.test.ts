@@ -59,6 +59,25 @@ test("values are masked behind the flag or the name of a secret, and before they
   })
 })
 
+test("keys in the settings of a server are masked within the bounds, and the other arguments stay", () => {
+  const nested = { deep: [1, { more: "text" }] }
+  const given = {
+    command: "psql postgres://ann:opensesame@db.example/x",
+    env: {
+      ...Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`NAME_${at}`, "plain"])),
+      LATE_TOKEN: "VALUE",
+    },
+    args: ["--token", "VALUE", nested],
+    other: nested,
+  }
+  const masked = maskArguments(given, (text) => text) as Record<string, unknown>
+  expect(masked.command).not.toContain("opensesame")
+  expect(Object.keys(masked.env as object)).toHaveLength(100)
+  expect([masked.args, masked.other]).toEqual([["--token", "•••", nested], nested])
+  expect(given.args[1]).toBe("VALUE")
+  expect(JSON.stringify(masked)).not.toContain("VALUE")
+})
+
 test("numbers are logged as the client wrote them", () => {
   const args = '{"n":[9007199254740993,1.0,-0,1e400]}'
   expect(JSON.stringify(maskArguments(parseExact(args), mask))).toBe(args)
