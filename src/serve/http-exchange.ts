@@ -354,7 +354,7 @@ class PartialBody implements AnswerBody {
       type: "direct" as const,
       pull: (controller: ReadableStreamDirectController) => {
         this.controller = controller
-        for (const part of this.early) controller.write(part as string)
+        for (const part of this.early) send(controller, part)
         this.early = []
         if (this.isOver) controller.close()
         return this.over.promise
@@ -378,7 +378,7 @@ class PartialBody implements AnswerBody {
       return undefined
     }
     // A number unless the client has to read first.
-    const written: unknown = this.controller.write(part as string)
+    const written: unknown = send(this.controller, part)
     return written instanceof Promise ? written.then(() => undefined) : undefined
   }
 
@@ -398,7 +398,13 @@ class PartialBody implements AnswerBody {
   }
 }
 
-/** The bytes from which on a copy costs more than a stream. */
+/** Writes a part. Flushes before a large one, because Bun would copy it behind a small one that it still holds. */
+function send(controller: ReadableStreamDirectController, part: Uint8Array | string): unknown {
+  if (part.length >= LARGE) controller.flush()
+  return controller.write(part as string)
+}
+
+/** The bytes from which on a copy costs more than a stream or a further write. */
 const LARGE = 64 * 1024
 const RETRY_MS = 1000
 const TICK_MS = 1000
