@@ -1,6 +1,6 @@
 /**
  * Measures the built binary: `bun run bench [--check] [--json] [group …]`. The groups are calls, peers, cluster, results, lists,
- * cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
+ * pace, cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
  * half a minute, and exits with 1 if one of them is worse than recorded; `--record` records them. `--turns` measures how long
  * hostile inputs hold the event loop.
  *
@@ -17,6 +17,7 @@ import { measureCold } from "./cold.ts"
 import { type Figure, isReached, type Measured, tableOf } from "./figure.ts"
 import { measureLists } from "./lists.ts"
 import { measureMemory } from "./memory.ts"
+import { measurePace } from "./pace.ts"
 import { measureResults } from "./results.ts"
 import { startRig } from "./rig.ts"
 import { SVC } from "./targets.ts"
@@ -52,6 +53,7 @@ const groups: Readonly<Record<string, () => Promise<Measured>>> = {
   results: () => measureResults(rig, ROUNDS),
   lists: () => measureLists(rig, ROUNDS),
   cold: () => measureCold(ROUNDS),
+  pace: () => measurePace(rig, ROUNDS),
   memory: () => measureMemory(rig),
 }
 const wanted = args.filter((arg) => !arg.startsWith("--"))
