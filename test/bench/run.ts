@@ -1,6 +1,6 @@
 /**
  * Measures the built binary: `bun run bench [--check] [--json] [group …]`. The groups are calls, peers, cluster, results, lists,
- * pace, cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
+ * pace, remotes, cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
  * half a minute, and exits with 1 if one of them is worse than recorded; `--record` records them. `--turns` measures how long
  * hostile inputs hold the event loop.
  *
@@ -18,6 +18,7 @@ import { type Figure, isReached, type Measured, tableOf } from "./figure.ts"
 import { measureLists } from "./lists.ts"
 import { measureMemory } from "./memory.ts"
 import { measurePace } from "./pace.ts"
+import { measureRemotes } from "./remotes.ts"
 import { measureResults } from "./results.ts"
 import { startRig } from "./rig.ts"
 import { SVC } from "./targets.ts"
@@ -54,6 +55,7 @@ const groups: Readonly<Record<string, () => Promise<Measured>>> = {
   lists: () => measureLists(rig, ROUNDS),
   cold: () => measureCold(ROUNDS),
   pace: () => measurePace(rig, ROUNDS),
+  remotes: () => measureRemotes(ROUNDS),
   memory: () => measureMemory(rig),
 }
 const wanted = args.filter((arg) => !arg.startsWith("--"))
