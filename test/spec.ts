@@ -2512,6 +2512,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "most people think of tools, not of rules",
   },
+  "admin:presets-edited": {
+    says: "a changed box of a preset changes the rules for tools of its server alone: those for other servers, prompts and resources stay, and so does what another tab has saved meanwhile",
+    from: "choice",
+    why: "a click must not show clients what a rule hides, or lose a server that is down",
+  },
   "admin:offers": {
     says: "the admin page gets prompts and reads resources of a server",
     from: "choice",

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Browser, Page } from "playwright-core"
+import { token } from "./api.ts"
 import { CHROMIUM, seriousFindings, startBrowser, type Visit, visit } from "./browser.ts"
 import { eventually, fixture, freshEnv, freshFolder, type Instance, npmServer, SVC, startSvc } from "./harness.ts"
 
@@ -251,6 +252,39 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await dialog.getByLabel("Tools").selectOption("my-review-set")
     await dialog.locator(".added", { hasText: "my-review-set" }).waitFor()
     await dialog.getByRole("button", { name: "Cancel" }).click()
+  })
+
+  test("what another tab saves meanwhile, and rules that have no box, survive an edit of a preset [admin:presets-edited]", async () => {
+    const { headers } = await token(svc)
+    const put = async (body: object) => {
+      const response = await fetch(`${svc.url}/api/v1/presets/my-review-set`, {
+        method: "PUT",
+        headers: { ...headers, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      })
+      expect(response.status).toBe(200)
+    }
+    const before = presets()["my-review-set"]
+    await put({ deny: ["echo/resource:secret*", "gone/*"] })
+    await admin.show("presets/my-review-set")
+    await page.getByLabel("Description", { exact: true }).fill("mine")
+    await page.locator("summary", { hasText: "echo" }).waitFor()
+    const boxes = page.getByRole("region", { name: "echo" }).locator(".tick input[type=checkbox]")
+    await boxes.first().check()
+    await put({ prefix: "none", names: { ...before.names, "echo/late": "later" } })
+    await page.locator("summary", { hasText: "More settings" }).click()
+    await eventually(async () => (await page.getByLabel("Names of tools").inputValue()) === "none")
+    expect(await boxes.first().isChecked()).toBe(true)
+    await button("Save").click()
+    await isSaid(/my-review-set was saved/)
+    const { description, prefix, names, deny, servers } = presets()["my-review-set"]
+    expect({ description, prefix, names, deny, servers }).toEqual({
+      description: "mine",
+      prefix: "none",
+      names: { ...before.names, "echo/late": "later" },
+      deny: ["echo/resource:secret*", "gone/*"],
+      servers: ["echo"],
+    })
   })
 
   test("prompts and resources are read [admin:offers]", async () => {

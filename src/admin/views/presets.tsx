@@ -1,6 +1,6 @@
 /** Presets: named parts of what svc offers, made by ticking servers and tools. */
 import { Fragment } from "preact"
-import { useEffect, useState } from "preact/hooks"
+import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { Copy } from "../copy.tsx"
 import { useAction, useLoaded } from "../hooks.ts"
@@ -17,7 +17,15 @@ import {
   Table,
   WhenLoaded,
 } from "../parts.tsx"
-import { keyOfTool, presetName, rulesFor, type Ticked, withTicks } from "../preset-choice.ts"
+import {
+  type Changes,
+  keyOfTool,
+  presetName,
+  rulesAfter,
+  rulesFor,
+  type Ticked,
+  withChanges,
+} from "../preset-choice.ts"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Preset, Tool } from "../types.ts"
 import { wordFilter } from "../words.ts"
@@ -152,6 +160,15 @@ function PresetList({ loaded }: { loaded: Parameters<typeof WhenLoaded<readonly 
 }
 
 type Names = Readonly<Record<string, string>>
+/** The settings of a preset besides its tools and their names. */
+type Settings = {
+  readonly description: string
+  readonly filter: string
+  readonly prefix: string
+  readonly new: "show" | "hold"
+  readonly readOnly: boolean
+  readonly tools: string
+}
 type Preview = { readonly entries: readonly { readonly included: readonly { readonly entry: string }[] }[] }
 
 /** Creates or changes a preset. The boxes show what it includes now, whatever its rules are. */
@@ -177,36 +194,45 @@ type PresetFormProps = { readonly preset: Preset | undefined; readonly tools: re
 function PresetForm({ preset, tools, before }: PresetFormProps) {
   const { api } = useApp()
   const [typed, setTyped] = useState(preset?.name ?? "")
-  const [description, setDescription] = useState(preset?.description ?? "")
-  const [filter, setFilter] = useState(preset?.filter ?? "")
-  const [ticked, setTicked] = useState(before)
-  const [names, setNames] = useState<Names>(preset?.names ?? {})
-  const [prefix, setPrefix] = useState(preset?.prefix ?? "")
-  const [held, setHeld] = useState(preset?.new === "hold")
-  const [readOnly, setReadOnly] = useState(preset?.readOnly === true)
-  const [listing, setListing] = useState<string>(preset?.tools ?? "")
+  // Only what a person has changed: the rest follows the preset, which another tab may change.
+  const [changed, setChanged] = useState<Partial<Settings>>({})
+  const [ticks, setTicks] = useState<Changes>(new Map())
+  const [names, setNames] = useState<Names>({})
   const [text, setText] = useState("")
   const [busy, run, problem] = useAction("here")
-  // The tools that a preset includes change with its servers, for example when one connects.
-  useEffect(() => setTicked(before), [before])
+  const servers = useStateOf((state) => state.servers).map((server) => server.name)
+  const current: Settings = {
+    description: preset?.description ?? "",
+    filter: preset?.filter ?? "",
+    prefix: preset?.prefix ?? "",
+    new: preset?.new ?? "show",
+    readOnly: preset?.readOnly === true,
+    tools: preset?.tools ?? "",
+  }
+  const { description, filter, prefix, new: added, readOnly, tools: listing } = { ...current, ...changed }
+  const change = (settings: Partial<Settings>) => setChanged({ ...changed, ...settings })
+  const allNames = { ...preset?.names, ...names }
   const name = preset?.name ?? presetName(typed)
+  const ticked = withChanges(before, ticks)
   const chosen = tools.filter((tool) => ticked.has(keyOfTool(tool)))
   const tokens = chosen.reduce((sum, tool) => sum + tokensOf(tool), 0)
   const all = tools.reduce((sum, tool) => sum + tokensOf(tool), 0)
-  const isTicking = ticked !== before || preset === undefined
   const save = async () => {
-    const { matches, allow } = rulesFor(tools, ticked)
-    const rules = isTicking ? { matches, allow, deny: [], ...(preset === undefined ? {} : { filter: "" }) } : {}
+    const rules = () => {
+      if (preset === undefined) return { ...rulesFor(tools, ticked), deny: [] }
+      return [...ticks].some(([key, isTicked]) => before.has(key) !== isTicked)
+        ? rulesAfter(preset, tools, before, ticks, servers)
+        : {}
+    }
+    const { tools: listed = "", ...settings } = changed
     const body = {
-      ...rules,
-      ...(filter === (preset?.filter ?? "") ? {} : { filter }),
-      description,
-      names: Object.fromEntries(Object.entries(names).filter(([, value]) => value !== "")),
-      ...(prefix === (preset?.prefix ?? "") ? {} : { prefix }),
-      ...(readOnly === (preset?.readOnly === true) ? {} : { readOnly }),
-      ...(held === (preset?.new === "hold") ? {} : { new: held ? "hold" : "show" }),
-      ...(held && preset?.new !== "hold" ? { approved: chosen.map(keyOfTool) } : {}),
-      ...(listing === "" ? {} : { tools: listing }),
+      ...rules(),
+      ...settings,
+      ...(Object.keys(names).length === 0
+        ? {}
+        : { names: Object.fromEntries(Object.entries(allNames).filter(([, value]) => value !== "")) }),
+      ...(added === "hold" && current.new !== "hold" ? { approved: chosen.map(keyOfTool) } : {}),
+      ...(listed === "" ? {} : { tools: listed }),
     }
     const isSaved = await run("save", async () => {
       await api.send("PUT", `/presets/${encodeURIComponent(name)}`, preset === undefined ? withValues(body) : body)
@@ -243,7 +269,11 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
         )}
         <Field label="Description">
           {(id) => (
-            <input id={id} value={description} onInput={({ currentTarget }) => setDescription(currentTarget.value)} />
+            <input
+              id={id}
+              value={description}
+              onInput={({ currentTarget }) => change({ description: currentTarget.value })}
+            />
           )}
         </Field>
       </section>
@@ -261,9 +291,9 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
           server={server}
           tools={own}
           ticked={ticked}
-          names={names}
+          names={allNames}
           isOpen={text !== ""}
-          onTick={(keys, isTicked) => setTicked(withTicks(ticked, keys, isTicked))}
+          onTick={(keys, isTicked) => setTicks(new Map([...ticks, ...keys.map((key) => [key, isTicked] as const)]))}
           onName={(key, value) => setNames({ ...names, [key]: value })}
         />
       ))}
@@ -278,7 +308,7 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
             ["none", "Without the name of the server"],
             ...(prefix === "" || prefix === "none" ? [] : [[prefix, `With ${prefix} in front`] as const]),
           ]}
-          onChange={setPrefix}
+          onChange={(value) => change({ prefix: value })}
         />
         <Choice
           label="What clients see in the list of tools"
@@ -289,18 +319,22 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
             ["all", "All tools"],
             ["search", "A search tool, in place of the list"],
           ]}
-          onChange={setListing}
+          onChange={(value) => change({ tools: value })}
         />
         <label class="check">
           <input
             type="checkbox"
             checked={readOnly}
-            onChange={({ currentTarget }) => setReadOnly(currentTarget.checked)}
+            onChange={({ currentTarget }) => change({ readOnly: currentTarget.checked })}
           />
           Only tools that are marked as read-only
         </label>
         <label class="check">
-          <input type="checkbox" checked={held} onChange={({ currentTarget }) => setHeld(currentTarget.checked)} />
+          <input
+            type="checkbox"
+            checked={added === "hold"}
+            onChange={({ currentTarget }) => change({ new: currentTarget.checked ? "hold" : "show" })}
+          />
           Hold new tools back until they are approved
         </label>
         <Field label="Tags" hint="Optional: an expression over the tags of servers, such as: web and not slow.">
@@ -310,7 +344,7 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
               spellcheck={false}
               aria-describedby={describedBy}
               value={filter}
-              onInput={({ currentTarget }) => setFilter(currentTarget.value)}
+              onInput={({ currentTarget }) => change({ filter: currentTarget.value })}
             />
           )}
         </Field>
