@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { mergedSettings } from "../../src/admin/merge.ts"
 
-const BASE = { command: "a", env: { KEY: "•••", MODE: "slow" } }
+const BASE = { command: "a", args: ["--key", "•••"], env: { KEY: "•••", MODE: "slow" } }
 
 test.each([
   ["different members", { ...BASE, cwd: "/x" }, { ...BASE, tags: ["y"] }, { ...BASE, cwd: "/x", tags: ["y"] }],
@@ -25,6 +25,20 @@ test.each([
     undefined,
   ],
   ["a removed object against a changed one", { command: "a" }, { ...BASE, env: { KEY: "new" } }, undefined],
+  [
+    "a hidden secret that this one replaces",
+    { ...BASE, cwd: "/x" },
+    { ...BASE, env: { ...BASE.env, KEY: "new" } },
+    undefined,
+  ],
+  ["a hidden secret that this one removes", { ...BASE, cwd: "/x" }, { command: "a" }, undefined],
+  ["a hidden secret in a list", { ...BASE, cwd: "/x" }, { ...BASE, args: ["--key", "new"] }, undefined],
+  [
+    "a list that keeps its hidden secret",
+    { ...BASE, cwd: "/x" },
+    { ...BASE, args: ["-v", "--key", "•••"] },
+    { ...BASE, cwd: "/x", args: ["-v", "--key", "•••"] },
+  ],
   ["the same list", { ...BASE, tags: ["x"] }, { ...BASE, tags: ["y"] }, undefined],
 ])("settings with %s are merged, or refused [admin:merge]", (_, theirs, mine, merged) => {
   expect(mergedSettings(BASE, theirs, mine)).toEqual(merged)

@@ -421,6 +421,23 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await button("Reload").click()
     await eventually(async () => (await page.getByLabel("Working folder (cwd)").inputValue()) === "/theirs")
 
+    // While a save is on its way, the fields take nothing that the saved server would replace.
+    const held = Promise.withResolvers<void>()
+    await page.route("**/config/servers/two", async (route) => {
+      if (route.request().method() === "PUT") await held.promise
+      await route.continue()
+    })
+    const folder = page.getByLabel("Working folder (cwd)")
+    await folder.fill("/held")
+    await save(admin)
+    await page.locator("form [inert]").waitFor({ state: "attached" })
+    await page.keyboard.type("lost")
+    expect(await folder.inputValue()).toBe("/held")
+    held.resolve()
+    await eventually(async () => written().two.cwd === "/held")
+    await page.unrouteAll({ behavior: "wait" })
+    await page.locator("form [inert]").waitFor({ state: "detached" })
+
     // The other tab removes the server: what was typed stays to be copied, and Save says that there is no such server.
     await page.getByLabel("Working folder (cwd)").fill("/last")
     await other.page.getByRole("button", { name: "Remove two" }).click()

@@ -235,24 +235,27 @@ function Editor({ written, schema, onReload }: EditorProps) {
           void save()
         }}
       >
-        {isJson ? (
-          <JsonField
-            label={`${written.name}, as JSON`}
-            rows={18}
-            value={server}
-            onChange={(next) => setServer((next ?? {}) as Settings)}
-          />
-        ) : (
-          <SchemaForm
-            schema={schema}
-            value={server}
-            first={first}
-            words={WORDS}
-            entries={ENTRIES}
-            onChange={setServer}
-          />
-        )}
-        <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
+        {/* The saved server replaces the fields: what is typed meanwhile would be lost. */}
+        <div class="form" inert={busy !== undefined}>
+          {isJson ? (
+            <JsonField
+              label={`${written.name}, as JSON`}
+              rows={18}
+              value={server}
+              onChange={(next) => setServer((next ?? {}) as Settings)}
+            />
+          ) : (
+            <SchemaForm
+              schema={schema}
+              value={server}
+              first={first}
+              words={WORDS}
+              entries={ENTRIES}
+              onChange={setServer}
+            />
+          )}
+          <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
+        </div>
         {problem !== undefined && <Failure text={problem} />}
         {isStale && (
           <Failure
