@@ -2172,6 +2172,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "by rule 4, the server inherits the settings that it does not have, although its timeout was meant to apply",
   },
+  "config:disabled-pattern": {
+    says: "svc warns of an entry of disabledTools that looks like a pattern",
+    from: "choice",
+    why: "its author believes that tools are hidden that are not",
+  },
   "cli:health": {
     says: "if svc is unhealthy only because servers are in their first start, svc health says starting instead of unhealthy, and exits with 75 instead of 69; it names these servers, shows the issues of the configuration, and shows an svc without servers as running; --wait names the servers that it does not wait for",
     from: "choice",

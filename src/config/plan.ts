@@ -300,7 +300,7 @@ export function builtInSettings(
 
 // ---
 
-/** Returns warnings about text that only looks like a reference, and settings that have no effect: `timeout` beside a default that wins, and filters that let nothing in. */
+/** Returns warnings about text that only looks like a reference, and settings that have no effect: `timeout` beside a default that wins, filters that let nothing in, and patterns that are not used as such. */
 function settingWarnings(
   document: Document,
   entries: readonly NamedServer[],
@@ -339,6 +339,12 @@ function settingWarnings(
         return text
       })
     warnShortTimes(config, path, name)
+    for (const [at, tool] of (config?.disabledTools ?? []).entries()) {
+      if (!tool.includes("*")) continue
+      const shown = visible(tool.slice(0, 100))
+      const message = `disabledTools[${at}]: "${shown}" is not a pattern here, and hides only a tool of exactly this name; \`svc mcp tools disable ${visible(name)} '${shown}'\` hides the tools that match now, and \`deny\` of a preset takes patterns`
+      issues.push(issueAt(document, "warning", "pattern", [...path, "disabledTools", at], message, name))
+    }
     for (const key of ["connectionTimeout", "requestTimeout"] as const) {
       if (config?.timeout === undefined || config[key] !== undefined || defaults[key] === undefined) continue
       const message = `timeout has no effect as ${key}: serverDefaults.${key} wins; write ${key} here`

@@ -693,6 +693,20 @@ describe("references", () => {
     for (const idleTimeout of [0, 1000]) expect(found({ idleTimeout })).toEqual([])
   })
 
+  test("a pattern in disabledTools is a warning, because it hides nothing [config:disabled-pattern]", () => {
+    const found = (disabledTools: readonly string[]) =>
+      planned({ mcpServers: { a: { command: "x", disabledTools } } } as never).issues
+    expect(found(["read", "delete_*"])).toMatchObject([
+      {
+        severity: "warning",
+        server: "a",
+        path: ["mcpServers", "a", "disabledTools", 1],
+        message: expect.stringContaining("svc mcp tools disable a 'delete_*'"),
+      },
+    ])
+    expect(found(["read", "a_svc_delete.all"])).toEqual([])
+  })
+
   test("a folder in a variable is no secret, unless its name or a part of it says so", () => {
     const parent = { WD: "/srv/work", KEY_TOKEN: "/srv/token", HOOK: "/hooks/a8Kd03jLmQ92xZvB71TyUwEr5" }
     const { secrets } = single(server({ args: ["$WD", "$KEY_TOKEN", "$HOOK"], env: ["WD"] }), { parent })
