@@ -93,11 +93,14 @@ async function problemOf(feature: string, copy: string): Promise<string | undefi
     if (lines > MAX_LINES) return `more than ${MAX_LINES} lines name it`
   }
   print(`${feature}: ${lines} lines name it`)
-  const tests = Bun.spawn(["bun", "test", "--timeout", "60000", ...CORE.map((folder) => `test/${folder}/`)], {
-    cwd: copy,
-    stdout: "pipe",
-    stderr: "pipe",
-  })
+  const tests = Bun.spawn(
+    ["bun", "test", "--parallel=2", "--timeout", "60000", ...CORE.map((folder) => `test/${folder}/`)],
+    {
+      cwd: copy,
+      stdout: "pipe",
+      stderr: "pipe",
+    },
+  )
   const timer = setTimeout(() => tests.kill(), MAX_TEST_MS)
   const output = (await Promise.all([new Response(tests.stdout).text(), new Response(tests.stderr).text()])).join("")
   clearTimeout(timer)
