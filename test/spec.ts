@@ -764,9 +764,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a script must notice it",
   },
   "connect:start": {
-    says: "if no svc runs, svc connect lets the client start it (svc proxy --start); if one runs or SVC_EXTERNAL_URL is set, the client gets the address; --stdio and --no-stdio decide",
+    says: "svc connect lets the client start svc (svc proxy --start), also if one runs in a terminal or in the background; if svc is a service or has an external URL, the client gets the address; --stdio and --no-stdio decide",
     from: "choice",
-    why: "an address at which nothing listens is a dead entry",
+    why: "an address at which nothing listens after a reboot or a stop is a dead entry",
   },
   "connect:several": {
     says: "svc connect connects several clients, or all that are there, one after the other",

@@ -25,6 +25,8 @@ export type ControlDeps = {
   readonly url: string
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
+  /** Whether clients can rely on that address: svc is a service, or has an external URL. */
+  readonly keepsAddress: boolean
   /** Whether svc serves its demo in place of the configuration. */
   readonly demo?: true | undefined
   /** Returns why svc refuses all tokens of clients now; undefined if it does not. */
@@ -256,7 +258,7 @@ function given<Value>(value: Value | undefined): Value {
 }
 
 /** Masks only credentials: the operator needs paths and addresses. */
-function statusHere({ runtime, url, endpoint, demo, tokensProblem }: ControlDeps) {
+function statusHere({ runtime, url, endpoint, keepsAddress, demo, tokensProblem }: ControlDeps) {
   const { agent, cluster, instances, redactor } = runtime
   const found = statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials)
   const refused = tokensProblem()
@@ -269,6 +271,7 @@ function statusHere({ runtime, url, endpoint, demo, tokensProblem }: ControlDeps
     version,
     url,
     endpoint,
+    keepsAddress,
     demo,
   }
 }

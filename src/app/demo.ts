@@ -28,6 +28,7 @@ export async function openDemoControl(
     runtime,
     url: url.href,
     endpoint,
+    keepsAddress: false,
     demo: true,
     tokensProblem: () => undefined,
     follow: async () => undefined,

@@ -33,6 +33,7 @@ type ReloadHost = {
   interrupt(reason: string): void
   readonly notify: SdNotify | undefined
   readonly handover: (() => Promise<Handover>) | undefined
+  readonly keepsAddress: boolean
 }
 
 /**

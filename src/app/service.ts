@@ -130,7 +130,12 @@ async function serveUntil(
     }),
   )
   const handover = demo === undefined ? openOwnHandover : undefined
-  const loop = await startReloadLoop(runtime, options, own, listening, { interrupt, notify, handover })
+  const loop = await startReloadLoop(runtime, options, own, listening, {
+    interrupt,
+    notify,
+    handover,
+    keepsAddress: startedBy === "service" || options.externalUrl !== undefined,
+  })
   const demoControl =
     listening === undefined || demo === undefined
       ? undefined

@@ -46,7 +46,7 @@ import { type LocalConfiguration, runningUrl } from "../serve/local-configuratio
 import { readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
 import type { WrittenDocuments } from "../store/transaction.ts"
-import { clientTokenName, createClientToken, isAccepted, tokenIn } from "./client-token.ts"
+import { clientTokenName, createClientToken, isAccepted, revokeTokens, tokenIn } from "./client-token.ts"
 import { undoLast } from "./disconnect.ts"
 
 export const connect: VariadicCommand = {
@@ -64,11 +64,11 @@ export const connect: VariadicCommand = {
     stdio: {
       type: "boolean",
       description:
-        "Let the client start `svc proxy` (default: if svc is not running and SVC_EXTERNAL_URL is not set; --no-stdio: write an address)",
+        "Let the client start `svc proxy`, which starts svc (default: unless svc is a service or has an external URL; --no-stdio: write an address)",
     },
     url: {
       type: "string",
-      description: "Address of svc (default: that of the running svc, or SVC_EXTERNAL_URL; otherwise see --stdio)",
+      description: "Address of svc, for example on another machine",
     },
     token: {
       type: "boolean",
@@ -185,11 +185,11 @@ export async function prepareConnection(
     ...secretsOf(found?.entries ?? []),
     ...(token === undefined ? [] : [token]),
   ])
-  const notes = isNew
-    ? [
-        `svc creates a token named ${clientTokenName(context, target.client)} and writes it into the file${readersOf(target.file)}`,
-      ]
-    : []
+  const created = `svc creates a token named ${clientTokenName(context, target.client)} and writes it into the file${readersOf(target.file)}`
+  const notes = [
+    ...(isNew ? [created] : []),
+    ...(isUnused(planned) ? ["svc revokes its token, which the command does not need"] : []),
+  ]
   return { target, planned, diff, notes }
 }
 
@@ -203,8 +203,15 @@ export async function makeConnection(
   const isNew = wantsToken && token === undefined
   const written = isNew ? await createClientToken(context, target.client, args) : token
   const command = written === undefined ? clientCommand(target, planned) : undefined
-  return writeEdits(context.paths, target, editsOf(target, planned, written), () => runClientCommand(command))
+  const backup = await writeEdits(context.paths, target, editsOf(target, planned, written), () =>
+    runClientCommand(command),
+  )
+  if (token !== undefined && isUnused(planned)) await revokeTokens(context, args, [token])
+  return backup
 }
+
+/** Whether the entry had a token and will have a command, which needs none. */
+const isUnused = ({ token, wantsToken }: PlannedConnection): boolean => token !== undefined && !wantsToken
 
 /** Placeholder in the shown change for a token that does not exist yet. */
 const NEW_TOKEN = "(a new token)"

@@ -97,8 +97,8 @@ export function findIssues({ paths, baseWorld }: LocalConfiguration, read: () =>
   return reload().issues
 }
 
-/** The status of a running svc with its addresses: of svc itself, and for clients. */
-type RunningStatus = Status & { readonly url?: string; readonly endpoint?: string }
+/** The status of a running svc with its addresses: of svc itself, and for clients; and whether these can rely on theirs. */
+type RunningStatus = Status & { readonly url?: string; readonly endpoint?: string; readonly keepsAddress?: boolean }
 
 /** Returns the status of the running svc of this configuration; undefined if none runs. Rejects if it does not answer. */
 export async function runningStatus({ ask }: Pick<LocalConfiguration, "ask">): Promise<RunningStatus | undefined> {

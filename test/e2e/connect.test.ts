@@ -76,17 +76,22 @@ test("a client that only starts commands, and --stdio, get svc proxy for this co
   expect(JSON.parse(search.stdout).url).toBe("http://127.0.0.1:3050/mcp?preset=work&tools=search")
 })
 
-test("without a running svc, the client starts svc; with one or an external address, it gets the address [connect:start]", async () => {
+test("the client starts svc, also if one runs; of a service or with an external address, it gets the address [connect:start]", async () => {
   const folder = clientHome({})
-  const entry = async (...flags: readonly string[]) =>
-    JSON.parse((await svcIn(folder)("connect", "cursor", "--dry-run", "--json", ...flags)).stdout)
-  expect(await entry()).toMatchObject({ command: expect.arrayContaining(["proxy", "--start"]) })
-  expect(await entry("--no-stdio")).toMatchObject({ url: "http://127.0.0.1:3050/mcp" })
+  const entryIn = async (home: string, ...flags: readonly string[]) =>
+    JSON.parse((await svcIn(home)("connect", "cursor", "--dry-run", "--json", ...flags)).stdout)
+  const started = { command: expect.arrayContaining(["proxy", "--start"]) }
+  expect(await entryIn(folder)).toMatchObject(started)
+  expect(await entryIn(folder, "--no-stdio")).toMatchObject({ url: "http://127.0.0.1:3050/mcp" })
   const published = svcIn(folder, { SVC_EXTERNAL_URL: "https://mcp.example.com" })
   expect(JSON.parse((await published("connect", "cursor", "--dry-run", "--json")).stdout).url).toContain("example.com")
-  await using instance = await startSvc({ folder, env: freshEnv(folder) })
-  expect(await entry()).toMatchObject({ url: `${instance.url}/mcp` })
-  expect(await entry("--stdio")).toMatchObject({ command: expect.arrayContaining(["proxy", "--start"]) })
+  for (const starter of ["background", "program", "service"]) {
+    await using instance = await startSvc({ env: { SVC_STARTED_BY: starter } })
+    const entry = (...flags: readonly string[]) => entryIn(instance.folder, ...flags)
+    const address = { url: `${instance.url}/mcp` }
+    expect(await entry()).toMatchObject(starter === "service" ? address : started)
+    expect([await entry("--stdio"), await entry("--no-stdio")]).toMatchObject([started, address])
+  }
 })
 
 test("if svc requires a token, the client gets its own, which is revoked with the entry [connect:token]", async () => {
@@ -94,7 +99,7 @@ test("if svc requires a token, the client gets its own, which is revoked with th
   const { folder, url } = instance
   const svc = svcIn(folder)
   const tokens = async () => JSON.parse((await svc("auth", "token", "list", "--json")).stdout)
-  const done = await svc("connect", "cursor", "--yes", "--json")
+  const done = await svc("connect", "cursor", "--no-stdio", "--yes", "--json")
   expect(JSON.parse(done.stdout)).toMatchObject({ url: `${url}/mcp`, token: true })
   const { headers } = JSON.parse(readIfThere(join(folder, ".cursor/mcp.json")) ?? "").mcpServers.svc
   expect(done.stdout + done.stderr).not.toContain(headers.Authorization)
@@ -109,8 +114,10 @@ test("if svc requires a token, the client gets its own, which is revoked with th
   expect(await status()).not.toBe(401)
   expect(await tokens()).toMatchObject([{ name: "cursor" }])
   // Connected again, it keeps its token.
-  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is already connected")
-  expect((await svc("connect", "cursor", "--scope", "project", "--yes")).stderr).toContain("is shared with the project")
+  expect((await svc("connect", "cursor", "--no-stdio", "--yes")).stdout).toContain("is already connected")
+  expect((await svc("connect", "cursor", "--no-stdio", "--scope", "project", "--yes")).stderr).toContain(
+    "is shared with the project",
+  )
   expect((await svc("disconnect", "cursor", "--yes")).code).toBe(0)
   expect(await tokens()).toEqual([])
   expect(await status()).toBe(401)
@@ -118,8 +125,13 @@ test("if svc requires a token, the client gets its own, which is revoked with th
     "its token was revoked: run `svc connect",
   )
   chmodSync(join(folder, ".cursor/mcp.json"), 0o644)
-  expect((await svc("connect", "cursor", "--yes")).stderr).toContain("which other users of this machine can read")
+  expect((await svc("connect", "cursor", "--no-stdio", "--yes")).stderr).toContain(
+    "which other users of this machine can read",
+  )
   expect(await tokens()).toMatchObject([{ name: "cursor" }])
+  // A command needs none.
+  expect((await svc("connect", "cursor", "--yes")).stderr).toContain("svc revokes its token")
+  expect(await tokens()).toEqual([])
 })
 
 test("a running svc, config check and mcp add refuse svc as its own server [config:self]", async () => {

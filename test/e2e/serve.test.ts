@@ -55,7 +55,7 @@ describe("a first run", () => {
     expect(await run("tools")).toMatch(/demo +echo +Returns its message/)
     expect(await run("search", "add", "numbers")).toContain("demo/add")
     expect(await run("run", "demo/add", "a=2", "b=40")).toBe("42\n")
-    expect(await run("connect", "cursor", "--dry-run")).toContain(address)
+    expect(await run("connect", "cursor", "--no-stdio", "--dry-run")).toContain(address)
     const added = await runSvc(["mcp", "add", "late", "--config-dir", home, "--", "bun"], env)
     expect(added.stderr).toContain("the running svc serves the demo; stop it")
     expect(await run("admin", "--print")).toContain(`${demo.url}/admin/login?code=`)

@@ -61,8 +61,8 @@ export async function svcAddresses(
 }
 
 /**
- * Returns how the client reaches svc: at an address, or by a command if the client supports none, svc has none or does not run,
- * or `--stdio` is given.
+ * Returns how the client reaches svc: at an address if it is given, requested, or there whenever the machine runs; by a command
+ * otherwise, if the client supports no address, or if svc has none.
  */
 export async function endpointOf(
   context: LocalConfiguration,
@@ -78,13 +78,14 @@ export async function endpointOf(
       takesAddress ? "--url and --stdio exclude each other" : `${clientRow(client).title} takes no address`,
     )
   // The running svc knows its `--external-url`.
-  const published = given === undefined ? (await statusIfAnswered(context))?.endpoint : undefined
+  const running = given === undefined ? await statusIfAnswered(context) : undefined
+  const published = running?.endpoint
   const address = given ?? published ?? (await svcAddresses(context, configured))[0]
   const isHttp = URL.canParse(address) && /^https?:/.test(address)
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
-  // Without a running svc, the address would be that of nothing.
-  const isDead = given === undefined && published === undefined && configured().externalUrl === undefined
-  if ((args.stdio ?? isDead) === true || !takesAddress || !isHttp) {
+  // Once svc in a terminal or in the background has ended, for example at a reboot, its address would be that of nothing.
+  const isLasting = given !== undefined || running?.keepsAddress === true || configured().externalUrl !== undefined
+  if ((args.stdio ?? !isLasting) === true || !takesAddress || !isHttp) {
     const words = [...configFlags(context), ...[...parameters].flatMap(([name, value]) => [`--${name}`, value])]
     // A project's file is shared with other machines, where the path of svc may differ.
     const [command, ...rest] =

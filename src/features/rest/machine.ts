@@ -63,7 +63,7 @@ const connect = defineEndpoint({
     return change(call, [
       "connect",
       ...nameOf(call),
-      ...(address ? [] : ["--stdio"]),
+      address ? "--no-stdio" : "--stdio",
       ...(replace ? ["--replace"] : []),
       ...(preset === undefined ? [] : [`--preset=${preset}`]),
     ])
