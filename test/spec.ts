@@ -1846,6 +1846,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "because of a missing comma, a client must neither lose servers nor see more of them",
   },
+  "svcrc:preset": {
+    says: "if a .svcrc names an unknown preset, the error contains the file with the line, and the nearest preset or those that exist",
+    from: "choice",
+    why: "nothing in the command names the file, which may be in a folder above",
+  },
   "proxy:start:failed": {
     says: "if svc does not start, svc proxy --start shows the reason and fails the requests that wait",
     from: "choice",

@@ -9,7 +9,7 @@ import { ConfigError, formatIssue } from "../lib/errors.ts"
 import type { ProjectContext } from "../serve/trusted-client.ts"
 import { watchFiles } from "../store/watch.ts"
 import { findProject, type Project, projectFiles } from "../template/project.ts"
-import { parseSvcrc, type Svcrc } from "../template/svcrc.ts"
+import { type ParsedSvcrc, parseSvcrc } from "../template/svcrc.ts"
 
 /** Returns the directory that `--project` names, or the working directory. Throws a RequestError if it does not exist. */
 export function projectDirectory(given: string | undefined): string {
@@ -24,7 +24,7 @@ export function findProjectContext(
   queries: readonly ServerQuery[],
   note: (text: string) => void,
 ): ProjectContext {
-  return find(directory, queries, note, {}).context
+  return find(directory, queries, note, NO_SVCRC).context
 }
 
 /** Calls `onchange` whenever the context has changed. While `.svcrc` is invalid, its last valid content stays in use. */
@@ -34,10 +34,10 @@ export function watchProjectContext(
   note: (text: string) => void,
   onchange: (context: ProjectContext) => void,
 ): { close(): void } {
-  let last = find(directory, queries, () => undefined, {})
+  let last = find(directory, queries, () => undefined, NO_SVCRC)
   return watchFiles(projectFiles(directory), systemClock, () => {
     const before = JSON.stringify(last.context)
-    last = find(directory, queries, note, last.svcrc)
+    last = find(directory, queries, note, last.found)
     if (JSON.stringify(last.context) !== before) onchange(last.context)
   })
 }
@@ -52,36 +52,44 @@ function isDirectory(path: string): boolean {
   }
 }
 
-type FoundProject = { readonly context: ProjectContext; readonly svcrc: Svcrc }
+type FoundSvcrc = Omit<ParsedSvcrc, "issues">
+type FoundProject = { readonly context: ProjectContext; readonly found: FoundSvcrc }
+
+const NO_SVCRC: FoundSvcrc = { svcrc: {} }
 
 /** Falls back to `before` while `.svcrc` is invalid: a client must not lose its servers to a typing error. */
 function find(
   directory: string,
   queries: readonly ServerQuery[],
   note: (text: string) => void,
-  before: Svcrc,
+  before: FoundSvcrc,
 ): FoundProject {
   const { directory: here, root, branch, user, svcrc: file } = findProject(directory)
-  const svcrc = file === undefined ? {} : readSvcrc(file, note, before)
-  const { preset, tags, tools, context = {} } = svcrc
+  const found = file === undefined ? NO_SVCRC : readSvcrc(file, note, before)
+  const { presetAt } = found
+  const { preset, tags, tools, context = {} } = found.svcrc
   const ofProject: ServerQuery = {
-    ...(preset === undefined ? {} : { preset }),
+    ...(preset === undefined ? {} : { preset, presetAt }),
     ...(tags === undefined ? {} : { tags }),
     ...(tools === undefined ? {} : { tools }),
   }
   const all = [...queries, ...(Object.keys(ofProject).length === 0 ? [] : [ofProject])]
-  return { context: { project: { directory: here, root, branch, user, said: context }, queries: all }, svcrc }
+  return { context: { project: { directory: here, root, branch, user, said: context }, queries: all }, found }
 }
 
-function readSvcrc({ file, text }: NonNullable<Project["svcrc"]>, note: (text: string) => void, before: Svcrc): Svcrc {
+function readSvcrc(
+  { file, text }: NonNullable<Project["svcrc"]>,
+  note: (text: string) => void,
+  before: FoundSvcrc,
+): FoundSvcrc {
   if (text === undefined) {
     note(`${file}: cannot be read; it must belong to this user and have at most 256 KiB`)
     return before
   }
   try {
-    const { svcrc, issues } = parseSvcrc(text, file)
+    const { issues, ...found } = parseSvcrc(text, file)
     for (const issue of issues) note(formatIssue(issue))
-    return svcrc
+    return found
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     for (const issue of error.issues) note(formatIssue(issue))

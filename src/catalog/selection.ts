@@ -15,7 +15,7 @@ import {
 } from "../config/tag-filter.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { RequestError } from "../lib/errors.ts"
-import { didYouMean } from "../lib/nearest.ts"
+import { didYouMean, orKnown } from "../lib/nearest.ts"
 import { type Shape, shapeOf } from "./view-rules.ts"
 
 /** A query as written, which is evaluated again when a preset changes. */
@@ -26,6 +26,8 @@ export type ServerQuery = {
   readonly filter?: string
   /** `preset=`: a name, or several, separated by commas: what one of them includes is selected. */
   readonly preset?: string
+  /** Where a file names the preset, as `FILE:LINE:COLUMN`, if the client may learn the names of all presets. */
+  readonly presetAt?: string
   /** `tools=`: the listed tools. */
   readonly tools?: ToolListing
 }
@@ -81,7 +83,9 @@ export function readTools(parameters: URLSearchParams): ToolListing | undefined 
  */
 export function selectServers(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
   const filter = allOf(queries.flatMap((query) => filtersOf(query, presets)))
-  const groups = queries.flatMap(({ preset }) => (preset === undefined ? [] : [presetsOf(preset, presets)]))
+  const groups = queries.flatMap(({ preset, presetAt }) =>
+    preset === undefined ? [] : [presetsOf(preset, presets, presetAt)],
+  )
   const used = groups.flat()
   const shape = shapeOf(groups)
   return {
@@ -105,7 +109,7 @@ function onlyOf(parameters: URLSearchParams, name: string): string | undefined {
   return values[0]?.trim()
 }
 
-function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<string, Preset>): TagFilter[] {
+function filtersOf({ tags, filter, preset, presetAt }: ServerQuery, presets: ReadonlyMap<string, Preset>): TagFilter[] {
   const filters: TagFilter[] = []
   if (tags !== undefined) {
     const names = [...new Set(tags)].filter((tag) => tag !== "").sort()
@@ -122,19 +126,21 @@ function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<s
     filters.push(parsed.filter)
   }
   if (preset !== undefined) {
-    const [first, ...others] = presetsOf(preset, presets).map((one) => one.filter)
+    const [first, ...others] = presetsOf(preset, presets, presetAt).map((one) => one.filter)
     if (first !== undefined) filters.push(others.length === 0 ? first : { kind: "or", of: [first, ...others] })
   }
   return filters
 }
 
-/** Returns the presets that a query names. Throws a RequestError for an unknown name. */
-export const presetsOf = (names: string, presets: ReadonlyMap<string, Preset>): readonly Preset[] =>
-  [...new Set(names.split(",").map((name) => name.trim()))].map((name) => presetOf(name, presets))
+/** Returns the presets that a query names. Throws a RequestError for an unknown name, which says `at` which place it is. */
+export const presetsOf = (names: string, presets: ReadonlyMap<string, Preset>, at?: string): readonly Preset[] =>
+  [...new Set(names.split(",").map((name) => name.trim()))].map((name) => presetOf(name, presets, at))
 
-function presetOf(name: string, presets: ReadonlyMap<string, Preset>): Preset {
+function presetOf(name: string, presets: ReadonlyMap<string, Preset>, at: string | undefined): Preset {
   const found = presets.get(name)
   if (found !== undefined) return found
+  if (at !== undefined)
+    throw new RequestError("not_found", `${at}: no preset is named ${name}${orKnown("preset", name, presets.keys())}`)
   // Clients send this name, and not every client may learn the names of all presets.
   const hint = didYouMean(name, presets.keys()) || "; `svc preset list` lists the presets"
   throw new RequestError("not_found", `no preset is named ${name}${hint}`)

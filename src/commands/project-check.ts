@@ -21,9 +21,7 @@ export const projectCheck: DoctorCheck = {
     const refusal = refusalOf(queries, context)
     return [
       ...ignored.map((what) => finding(file, "warning", what, "svc ignores this part of the file")),
-      ...(refusal === undefined
-        ? []
-        : [finding(file, "error", `${file}: ${refusal}`, "a client of this project gets no servers")]),
+      ...(refusal === undefined ? [] : [finding(file, "error", refusal, "a client of this project gets no servers")]),
     ]
   },
 }

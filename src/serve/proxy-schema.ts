@@ -19,6 +19,7 @@ const surroundings = lazy(() =>
           tags: z.array(boundedText()).optional(),
           filter: boundedText().optional(),
           preset: boundedText().optional(),
+          presetAt: z.string().optional(),
           tools: z.enum(TOOL_LISTINGS).optional(),
         }),
       )

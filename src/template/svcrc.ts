@@ -22,10 +22,17 @@ const schema = lazy(() =>
   }),
 )
 
-export type Svcrc = z.infer<ReturnType<typeof schema>>
+type Svcrc = z.infer<ReturnType<typeof schema>>
+
+export type ParsedSvcrc = {
+  readonly svcrc: Svcrc
+  readonly issues: readonly Issue[]
+  /** Where the file names the preset, as `FILE:LINE:COLUMN`. */
+  readonly presetAt?: string
+}
 
 /** Parses a `.svcrc`. Unknown keys are warnings; other mistakes throw a ConfigError with positions. */
-export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc; readonly issues: readonly Issue[] } {
+export function parseSvcrc(text: string, file: string): ParsedSvcrc {
   const document = parseDocument(text, file)
   const { value } = document
   const parsed = schema().safeParse(value, { error: schemaProblem })
@@ -41,7 +48,12 @@ export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc;
     ...unknownKeys(document, value, ["$schema", ...Object.keys(schema().shape)], []),
     ...unknownKeys(document, value.context, Object.keys(projectContextSchema().shape), ["context"]),
   ]
-  return { svcrc: parsed.data, issues }
+  const { line, column } = document.locate(["preset"])
+  return {
+    svcrc: parsed.data,
+    issues,
+    ...(parsed.data.preset === undefined ? {} : { presetAt: `${file}:${line}:${column}` }),
+  }
 }
 
 /**

@@ -140,7 +140,7 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
     "a .svcrc with an unknown preset",
     { servers: { a: echo }, files: { ".svcrc": ['{ "preset": "none" }', 0o600] } },
     "project",
-    /\.svcrc: no preset is named none; /,
+    /\.svcrc:1:3: no preset is named none; there are none yet/,
     /correct .*\.svcrc/,
   ],
   [

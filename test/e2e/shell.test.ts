@@ -170,6 +170,24 @@ test("with --preset, the commands see what a preset selects, and call its tools 
   })
 })
 
+test("an unknown preset of a .svcrc is named with its file and line, and with the presets that exist [svcrc:preset]", async () => {
+  const { instance, svc } = await started({ mcpServers: { demo } })
+  await using _ = instance
+  for (const name of ["dev", "review"]) await svc(["preset", "create", name, "--servers", "demo"])
+  const project = freshFolder({ ".svcrc": '{\n  "preset": "everything"\n}\n' })
+  const said = `${join(project, ".svcrc")}:2:3: no preset is named everything; the names are dev and review`
+  for (const line of [
+    ["inspect"],
+    ["search", "echo"],
+    ["run", "demo/echo", "message=hi"],
+    ["instructions"],
+    ["doctor"],
+  ]) {
+    const { code, stdout, stderr } = await svc(line, undefined, project)
+    expect([code === 0, stdout + stderr]).toEqual([false, expect.stringContaining(said)])
+  }
+})
+
 test("svc run takes typed arguments, and writes the result to stdout [shell:run]", async () => {
   const notes = freshFolder()
   writeFileSync(join(notes, "a.txt"), "one\ntwo")

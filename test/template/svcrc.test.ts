@@ -9,7 +9,7 @@ describe(".svcrc", () => {
       tags: ["a", "b"],
       context: { projectId: "p", environment: "production", team: "t", custom: { port: 1, deep: { x: [true] } } },
     }
-    expect(parseSvcrc(JSON.stringify(value), ".svcrc")).toEqual({ svcrc: value, issues: [] })
+    expect(parseSvcrc(JSON.stringify(value), ".svcrc")).toEqual({ svcrc: value, issues: [], presetAt: ".svcrc:1:2" })
     expect(parseSvcrc("// nothing yet\n{ }", ".svcrc")).toEqual({ svcrc: {}, issues: [] })
   })
 
