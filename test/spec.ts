@@ -2418,7 +2418,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "three words for one state make a reader look for a difference",
   },
   "cli:table": {
-    says: "tables fit the terminal: svc cuts the widest columns, but never an address or a name to type, and continues advice on the next line; it leaves out empty columns, counts wide characters as two columns, and escapes texts of servers",
+    says: "tables fit the terminal: svc cuts the widest columns, paths at their beginning, but never an address or a name to type, and continues advice on the next line; it leaves out empty columns, counts wide characters as two columns, and escapes texts of servers",
     from: "choice",
     why: "a row that wraps inside a word is unreadable; the detail view and JSON contain the whole value",
   },

@@ -80,7 +80,13 @@ export const importServers: CommandDef = {
       if (shown.length > 0)
         process.stdout.write(
           `${table(
-            ["name", { title: "starts", fit: "words" }, "from", "project", { title: "note", fit: "wrap" }],
+            [
+              "name",
+              { title: "starts", fit: "words" },
+              { title: "from", fit: "path" },
+              { title: "project", fit: "path" },
+              { title: "note", fit: "wrap" },
+            ],
             shown.map((row) => [row.name, summary(row), row.from.client ?? row.from.file, projectOf(row), noteOf(row)]),
           )}\n`,
         )

@@ -368,7 +368,7 @@ async function listClients(context: LocalConfiguration, asJson: boolean): Promis
         ? ["found no configuration file of a known client"]
         : [
             table(
-              ["client", { title: "state", fit: "wrap" }, "scope", "file"],
+              ["client", { title: "state", fit: "wrap" }, "scope", { title: "file", fit: "path" }],
               // In the home directory, a file may be both the user's and the project's.
               there
                 .filter(

@@ -1,4 +1,5 @@
 /** `svc ps`: lists the svc processes of this user, for all configurations. */
+import { basename, dirname } from "node:path"
 import type { CommandDef } from "citty"
 import { systemClock } from "../lib/clock.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -29,16 +30,17 @@ export const ps: CommandDef = {
       found.length === 0
         ? "no svc is running; `svc serve --background` starts one"
         : table(
-            ["pid", "configuration", { title: "address", fit: "whole" }, "up", "ready", "memory", "started by"],
+            // Last, because it is the widest.
+            ["pid", ADDRESS, "up", "ready", "memory", "started by", { title: "config", fit: "path" }],
             found.map(({ pid, file, address, startedAt, servers, startedBy, memory }) => [
               String(pid),
-              // The demo uses the control socket of a configuration, but does not read the configuration.
-              startedBy === "demo" ? "none" : shortPath(file, home),
               address ?? "does not answer",
               ago(now - Date.parse(startedAt)),
               servers === undefined ? "" : `${servers.ready} of ${servers.total}`,
               memory === undefined ? "" : memoryText(memory),
               STARTER_TEXTS[startedBy],
+              // The demo uses the control socket of a configuration, but does not read the configuration.
+              startedBy === "demo" ? "none" : configurationOf(file, home),
             ]),
           ),
     )
@@ -49,6 +51,12 @@ export const ps: CommandDef = {
 // ---
 
 const ANSWER_MS = 2000
+
+const ADDRESS = { title: "address", fit: "whole" } as const
+
+/** Returns what distinguishes a configuration: its file, or its folder if the file has the usual name. */
+const configurationOf = (file: string, home: string): string =>
+  shortPath(basename(file) === "mcp.json" ? dirname(file) : file, home)
 
 const STARTER_TEXTS: Readonly<Record<Starter, string>> = {
   terminal: "terminal",

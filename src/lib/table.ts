@@ -13,9 +13,9 @@ import { type Look, PAINTED, paint, type Tone } from "./terminal.ts"
 /**
  * The title of a column, and how its values fit: `whole` values are never cut, such as an address that a user copies; `wrap`
  * values continue on the next line, such as advice; so do `words` values, such as a command, but inside a word only if the table
- * does not fit otherwise. Others are cut.
+ * does not fit otherwise. Others are cut: a `path` at its beginning, because its end says more.
  */
-export type Column = string | { readonly title: string; readonly fit: "whole" | "wrap" | "words" }
+export type Column = string | { readonly title: string; readonly fit: "whole" | "wrap" | "words" | "path" }
 
 /** A value of a table, with or without a tone. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
@@ -59,6 +59,7 @@ export function formatTable(head: readonly Column[], rows: readonly (readonly Ce
         const [text, width] = [textOf(cell), widths[column] ?? 0]
         const how = fitOf(columns[column])
         if (how === "whole" || how === "cut") return [cut(text, width)]
+        if (how === "path") return [cutPath(text, width)]
         // A long word may stick out of the last column: no column follows.
         return wrapped(text, width, column < row.length - 1)
       })
@@ -116,6 +117,16 @@ export function cut(text: string, width: number): string {
   const kept = graphemes.join("")
   const word = text[kept.length] === " " ? kept.length : kept.lastIndexOf(" ")
   return `${(word > kept.length / 2 ? kept.slice(0, word) : kept).replace(/[\s.,;:]+$/, "")}…`
+}
+
+/** Cuts the beginning of a path, between folders if its last part fits. */
+export function cutPath(path: string, width: number): string {
+  if (Bun.stringWidth(path) <= width) return path
+  const parts = path.split(/(?=[/\\])/)
+  const shorter = parts.map((_, at) => `…${parts.slice(at + 1).join("")}`).slice(0, -1)
+  const fitting = shorter.find((one) => Bun.stringWidth(one) <= width)
+  const reversed = (text: string) => Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment).reverse()
+  return fitting ?? reversed(cut(reversed(path).join(""), width)).join("")
 }
 
 // ---

@@ -177,7 +177,10 @@ test("svc ps lists each running svc, and nothing that a killed one leaves behind
     { pid: two.pid, file: join(folders[1], "mcp.json"), address: `${two.url}/mcp`, startedBy: "program" },
   ])
   const table = (await runSvc(["ps"], env)).stdout
-  expect(table).toMatch(/ background\n/)
+  expect(table).toContain(` background  ${folders[0]}\n`)
+  const narrow = (await runSvc(["ps"], { ...env, COLUMNS: "80" })).stdout
+  for (const line of narrow.split("\n")) expect(line.length).toBeLessThanOrEqual(80)
+  for (const folder of folders) expect(narrow).toContain(`${folder.slice(-6)}\n`)
 
   process.kill(one.pid, "SIGKILL")
   const running = join(WINDOWS ? join(home, "AppData", "Roaming") : join(home, ".config"), "svc", "running")

@@ -49,7 +49,7 @@ describe("a first run", () => {
     const run = async (...args: string[]) => (await runSvc([...args, "--config-dir", home], env)).stdout
     const address = `${demo.url}/mcp`
     await demo.said("demo: connected")
-    expect((await runSvc(["ps"], env)).stdout).toMatch(new RegExp(`none +${address} .* demo\n`))
+    expect((await runSvc(["ps"], env)).stdout).toMatch(new RegExp(`${address} .* demo +none\n`))
     expect(await run("mcp", "status")).toMatch(/demo +connected/)
     expect(await run("mcp", "list")).toMatch(/demo +stdio +connected/)
     expect(await run("tools")).toMatch(/demo +echo +Returns its message/)

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { cut, formatFacts, formatTable, printableLines, wrap } from "../../src/lib/table.ts"
+import { cut, cutPath, formatFacts, formatTable, printableLines, wrap } from "../../src/lib/table.ts"
 import { paint } from "../../src/lib/terminal.ts"
 
 const plain = { width: Number.POSITIVE_INFINITY, color: false }
@@ -55,6 +55,17 @@ test("a command wraps between its words, and no title is cut, as long as other v
   ])
   for (const line of formatTable(columns, [row], { width: 40, color: false }).split("\n"))
     expect(Bun.stringWidth(line)).toBeLessThanOrEqual(40)
+})
+
+test("of a long path, the end stays, which says most [cli:table]", () => {
+  const columns = ["name", { title: "file", fit: "path" }] as const
+  expect(formatTable(columns, [["a", "~/.config/svc/mcp.json"]], { width: 23, color: false })).toEndWith(
+    "…/svc/mcp.json",
+  )
+  expect(cutPath("C:\\Users\\me\\mcp.json", 13)).toBe("…\\me\\mcp.json")
+  expect(cutPath("/srv/a-very-long-name.json", 11)).toBe("…-name.json")
+  expect(cutPath("/srv/日本語日本語", 6)).toBe("…本語")
+  expect(cutPath("~/fits", 6)).toBe("~/fits")
 })
 
 test("a long value is cut at a word, or inside a word that fills the column [cli:table]", () => {
