@@ -2085,9 +2085,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the command respects the client's own locks, but rewrites the file, and others can read its arguments",
   },
   "import:scopes": {
-    says: "svc config import finds the servers of all projects in Claude Code's own file",
+    says: "svc config import and svc setup name the servers of projects in Claude Code's own file, and import them only with --project, because svc then offers them in every project",
     from: "choice",
-    why: "by default, `claude mcp add` writes there",
+    why: "`claude mcp add` writes there by default; a database of one project must not appear in another one unasked",
   },
   "import:same": {
     says: "two entries are the same server if they run the same command, or reach the same address, with the same settings, after references are resolved",

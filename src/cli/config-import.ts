@@ -4,7 +4,8 @@
  *  1. It shows everything that would run and asks for confirmation. It hides secrets in servers from the user's own client
  *     files. It shows servers from other files in full, because code may hide in them.
  *  2. It never overwrites a server. It skips a server that svc already has, and adds a number to a name that is in use.
- *  3. It reads the files of a project, which the project's repository controls, only with `--project`.
+ *  3. It imports the servers of a project only with `--project`: the project's repository controls its files, and svc would offer
+ *     the servers in every project.
  */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs"
@@ -55,7 +56,7 @@ export const importServers: CommandDef = {
     ...START_ARGS,
     project: {
       type: "boolean",
-      description: "Also read the files of projects (.mcp.json, .vscode/mcp.json …)",
+      description: "Also import the servers of projects (.mcp.json, .vscode/mcp.json …), for every project",
     },
     yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
     "dry-run": { type: "boolean", description: "Only show what would be imported" },
@@ -103,12 +104,12 @@ export const importServers: CommandDef = {
       result: {
         added: willAdd ? names : [],
         skipped,
-        found: rows.map(({ name, server, from, project = from.folder, outcome, notes }) => ({
+        found: rows.map(({ name, server, from, folder, outcome, notes }) => ({
           name,
           file: from.file,
           ...(from.client === undefined ? {} : { application: from.client }),
           project: from.scope === "project",
-          ...(project === undefined ? {} : { projectFolder: project }),
+          ...(folder === undefined ? {} : { projectFolder: folder }),
           command: hiddenText(server),
           added: willAdd && outcome.kind === "added",
           notes,
@@ -135,7 +136,12 @@ type From = ClientFile & {
   /** The servers of the file that the client keeps switched off elsewhere. */
   readonly off?: readonly string[]
 }
-type Found = ForeignServer & { readonly from: From; readonly isTemplate: boolean }
+type Found = ForeignServer & {
+  readonly from: From
+  readonly isTemplate: boolean
+  /** The folder of the only project in which the client offers the server. */
+  readonly folder: string | undefined
+}
 /** What the import does with a found server. `same`: svc already has it. */
 type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
 export type ImportRow = Found & { readonly outcome: Outcome }
@@ -152,6 +158,7 @@ async function compare(
   context: LocalConfiguration,
   found: readonly Found[],
   addresses: readonly string[],
+  withProject: boolean,
 ): Promise<readonly ImportRow[]> {
   const world = context.world()
   const known = new Map([...configuredServers(context)].map(([name, { server }]) => [name, server]))
@@ -168,9 +175,12 @@ async function compare(
     if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", why: ITSELF } })
     else if (row.problem !== undefined) rows.push({ ...row, outcome: { kind: "skipped", why: row.problem } })
     else if (same !== undefined) rows.push({ ...row, outcome: { kind: "same", why: `same as ${same}` } })
+    else if (row.project !== undefined && !withProject)
+      rows.push({ ...row, outcome: { kind: "skipped", why: ofProject(row) } })
     else {
       const differs = name === row.name ? [] : [`named ${name}, because it differs from the other ${row.name}`]
-      rows.push({ ...row, name, notes: [...row.notes, ...differs], outcome: { kind: "added" } })
+      const widens = row.folder === undefined ? [] : ["svc offers it in every project"]
+      rows.push({ ...row, name, notes: [...row.notes, ...differs, ...widens], outcome: { kind: "added" } })
       known.set(name, row.server)
     }
   }
@@ -179,6 +189,10 @@ async function compare(
 
 /** Why svc does not import an entry that it has written. */
 export const ITSELF = "it is svc itself"
+
+/** Why svc does not import the server of a project. */
+const ofProject = (row: Found): string =>
+  `it belongs to ${projectOf(row)}; \`svc config import --project\` imports it for every project`
 
 /** Returns `name`, with a number if its slug is taken. */
 function freeName(name: string, taken: ReadonlySet<string>): string {
@@ -215,10 +229,11 @@ export async function findServers(
       const folder = one.project ?? source.folder
       const { server: written, isTemplate, note } = placed(one.server, folder, existsSync)
       const server = source.off?.includes(one.name) ? { ...written, disabled: true } : written
-      return { ...one, server, isTemplate, notes: note === undefined ? one.notes : [...one.notes, note], from: source }
+      const notes = note === undefined ? one.notes : [...one.notes, note]
+      return { ...one, server, isTemplate, notes, from: source, folder }
     }),
   )
-  return compare(context, found, await svcAddresses(context, configuredOptions))
+  return compare(context, found, await svcAddresses(context, configuredOptions), withProject)
 }
 
 /** A server to write, and the variables that it needs in addition to its secrets. */
@@ -309,9 +324,9 @@ const MAX_PROJECTS = 500
 /** Matches the paths of a process's own open files. */
 const STREAM = /^\/(?:dev\/(?:stdin|fd\/\d+)|proc\/self\/fd\/\d+)$/
 
-/** Returns the shortened path of the project to which a server belongs. */
-function projectOf({ project, from }: Found): string {
-  return shortPath(project ?? from.folder ?? "", homeDirectory())
+/** Returns the shortened path of the project to which a server belongs; empty if it belongs to none. */
+function projectOf({ folder = "" }: Found): string {
+  return shortPath(folder, homeDirectory())
 }
 
 function noteOf({ outcome, notes, server }: ImportRow): string {
@@ -436,7 +451,7 @@ function hiddenText(server: Params): string {
 /** Returns everything that would run and be set, for the confirmation; without secrets if they are the user's. */
 export function describeServer(row: ImportRow, hidden = isOwn(row.from)): string {
   const { name, server, from } = row
-  const [note, project] = [noteOf(row), row.project === undefined ? "" : `, for ${projectOf(row)}`]
+  const [note, project] = [noteOf(row), row.folder === undefined ? "" : `, for ${projectOf(row)}`]
   const lines = [
     hidden ? hiddenText(server) : commandText(server),
     ...settingsOf(server),

@@ -51,7 +51,10 @@ export const setup: VariadicCommand = {
       valueHint: CLIENTS.join("|"),
     },
     ...CONTEXT_ARGS,
-    project: { type: "boolean", description: "Also import from the files of projects (.mcp.json, .vscode/mcp.json …)" },
+    project: {
+      type: "boolean",
+      description: "Also import the servers of projects (.mcp.json, .vscode/mcp.json …), for every project",
+    },
     http: { type: "boolean", description: "Connect clients to the address of svc, instead of letting them start it" },
     timeout: { type: "string", description: "How long to wait for the servers to connect (default 30s)" },
     undo: { type: "boolean", description: "Take back all that `svc setup` has changed" },

@@ -22,15 +22,20 @@ test("servers of all scopes are imported: equal ones once, different ones with t
     ".gemini/settings.json": { mcpServers: { slow: { command: "slow", timeout: 5000 } } },
   })
   const svc = svcIn(folder)
-  const dry = await svc("config", "import", "--dry-run")
+  // A server that the client starts in one project only must not reach all projects unasked.
+  const own = await svc("config", "import", "--dry-run")
+  expect(own.stdout).toMatch(/memory .* skipped: it belongs to \/work\/site; `svc config import --project` imports it/)
+  expect(own.stdout).toContain("\nwould import files, slow; ")
+  expect((await svc("setup", "--dry-run")).stdout).toContain("memory: it belongs to /work/site; ")
+  const dry = await svc("config", "import", "--project", "--dry-run")
   expect(dry.stdout).toMatch(/^NAME +STARTS +FROM +PROJECT +NOTE/)
-  expect(dry.stdout).toMatch(/memory +memory +claude-code +\/work\/site/)
+  expect(dry.stdout).toMatch(/memory +memory +claude-code +\/work\/site +svc offers it in every project/)
   // In the home directory, the user's file of Cursor is also that of the project.
   expect(dry.stdout.match(/documents/g)?.length).toBe(1)
   expect(dry.stdout).toMatch(/documents .* cursor +same as files\n/)
   expect(dry.stdout.match(/server-filesystem \/site/g)?.length).toBe(1)
   expect(dry.stdout).toContain("\nwould import files, memory, files-2, slow; `svc config import` shows them in full")
-  const done = await svc("config", "import", "--yes")
+  const done = await svc("config", "import", "--project", "--yes")
   expect(done.stdout).toContain("imported files, memory, files-2, slow")
   expect(done.stderr).toContain(
     "svc connect claude-code --replace\n  svc connect cursor --replace\n  svc connect gemini",
@@ -58,7 +63,7 @@ test("the projects that Claude Code knows have their own files, which --project 
     `not read: ${join(project, ".mcp.json")} (from the repositories of projects); --project also imports them\n`,
   )
   const done = await svc("config", "import", "--project", "--yes")
-  expect(done.stdout).toMatch(/site +site +claude-code +~\/site\n/)
+  expect(done.stdout).toMatch(/site +site +claude-code +~\/site +svc offers it in every project\n/)
   expect(done.stderr).toContain(`svc connect claude-code --scope project --replace   (in ${project})\n`)
   expect(written(folder)).toEqual({ site: { command: "site" } })
 })
