@@ -3,6 +3,7 @@ import { existsSync, readFileSync, realpathSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { findRelease, releaseFile } from "../features/system/release-download.ts"
 import { installRelease, packageManagerOf, previousOf, rollBack } from "../features/system/upgrade.ts"
+import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -11,6 +12,7 @@ import { ownCommand } from "../lib/own-command.ts"
 import { releaseKey, releasesUrl } from "../lib/release.ts"
 import { version } from "../lib/version.ts"
 import { callControl } from "../serve/control-socket.ts"
+import type { Paths } from "../store/paths.ts"
 import { listRunning, pathsOfRunning, runningFolder } from "../store/running.ts"
 import { isObject } from "../wire/message.ts"
 
@@ -127,14 +129,29 @@ async function renewRunning(program: string): Promise<void> {
       continue
     }
     try {
-      const answer = await callControl(pathsOfRunning(running, home), "takeover", { program }, TAKEOVER_MS)
-      if (isObject(answer))
-        say(`process ${pid} hands over to process ${answer.pid}, which runs the new version; no call fails`)
+      const paths = pathsOfRunning(running, home)
+      const answer = await callControl(paths, "takeover", { program }, TAKEOVER_MS)
+      if (!isObject(answer)) continue
+      say(`process ${pid} hands over to process ${answer.pid}, which runs the new version; no call fails`)
+      await untilInstance(paths, answer.pid)
     } catch (error) {
       stays(messageOf(error))
     }
   }
 }
 
+/** Resolves when a process answers svc's commands, so that the next command finds it, or after ANSWER_MS: calls may still run. */
+async function untilInstance(paths: Paths, pid: unknown): Promise<void> {
+  const until = systemClock.now() + ANSWER_MS
+  while (systemClock.now() < until) {
+    const answer = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
+    if (isObject(answer) && answer.pid === pid) return
+    await delay(systemClock, POLL_MS)
+  }
+}
+
 /** Longer than an svc may take to listen. */
 const TAKEOVER_MS = 90_000
+const ANSWER_MS = 10_000
+const HELLO_MS = 1000
+const POLL_MS = 20

@@ -102,13 +102,11 @@ test.skipIf(NOT_LINUX)(
     const done = await home.run("upgrade", "--rollback")
     expect(done.code).toBe(0)
     const [, successor = ""] = /process \d+ hands over to process (\d+)/.exec(done.stderr) ?? []
+    // The next command finds the successor.
+    const now = await running(home)
+    expect([now?.pid, now?.address, now?.startedBy]).toEqual([Number(successor), address, "background"])
     const before = load.calls()
     await eventually(() => load.calls() > before + 200)
-    const now = await eventually(async () => {
-      const found = await running(home)
-      return found?.pid === Number(successor) && found
-    })
-    expect([now.address, now.startedBy]).toEqual([address, "background"])
     expect(isAlive(pid)).toBe(false)
     await load.stop()
     expect(load.failures).toEqual([])
