@@ -12,6 +12,8 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { parseDocument } from "../../src/config/document.ts"
+import type { Params } from "../../src/wire/message.ts"
 import { readIfThere } from "../e2e/harness.ts"
 import { CURSOR, clientHome } from "../fixtures/client-home.ts"
 import { commandsIn } from "../run-command.ts"
@@ -101,6 +103,18 @@ test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:
   expect(after).toContain("renamed")
   expect(after).toContain('"files"')
   expect(after).not.toContain("svc")
+})
+
+test("an undo brings back the servers of a client whose entry for svc was removed by hand [connect:undo]", async () => {
+  const folder = clientHome({ ".cursor/mcp.json": CURSOR })
+  const file = join(folder, ".cursor/mcp.json")
+  const svc = commandsIn(folder)
+  await svc("connect", "cursor", "--replace", "--yes")
+  const { svc: _, ...others } = parseDocument(readFileSync(file, "utf8"), file).value.mcpServers as Params
+  writeFileSync(file, JSON.stringify({ mcpServers: others }))
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  const { mcpServers } = parseDocument(readFileSync(file, "utf8"), file).value as { mcpServers: Params }
+  expect(Object.keys(mcpServers).sort()).toEqual(["files", "other"])
 })
 
 test("svc's entry comes beside the servers of OpenCode 2, which are in a section of their own [connect:replace]", async () => {

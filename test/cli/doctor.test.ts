@@ -194,6 +194,12 @@ test("a client whose entry of svc leads nowhere, secrets that nothing uses, and 
   const entry = JSON.stringify({ mcpServers: { svc: { type: "http", url } } })
   const dead = await only({ files: { ".claude.json": [entry, 0o600] } })
   expect([dead.check, dead.what]).toEqual(["clients", `Claude Code expects svc at ${url}, where nothing listens`])
+  const moved = JSON.stringify({ mcpServers: { mine: { command: "/opt/old/svc", args: ["proxy", "--start"] } } })
+  const gone = await only({ files: { ".cursor/mcp.json": [moved, 0o600] } })
+  expect([gone.what, gone.fix]).toEqual([
+    "Cursor starts svc as /opt/old/svc, which does not exist",
+    "svc connect cursor",
+  ])
   const idle = await only({ files: { ".config/svc/.env": ["API_KEY=Canary-0123456789\n", 0o644] } })
   expect([idle.check, idle.what]).toEqual(["permissions", expect.stringMatching(/\.env can be read by others/)])
   const preset = await only({ files: { ".claude.json": [entry, 0o600], ".config/svc/presets.json": ["{}", 0o644] } })

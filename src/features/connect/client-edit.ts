@@ -50,7 +50,8 @@ export function valueIn(document: unknown, path: Path): unknown {
 
 /**
  * Returns the text with the values at `paths` as they were in `before` (undefined: there was no file). `isOurs` tells whether
- * the value at a path is still the value that svc wrote. Throws a RequestError (conflict) if a value has changed since.
+ * the value at a path is still the value that svc wrote. Throws a RequestError (conflict) if a value has changed since, unless
+ * it is as before again.
  */
 export function revertEdits(
   before: string | undefined,
@@ -60,13 +61,13 @@ export function revertEdits(
   isOurs: (path: Path, value: unknown) => boolean,
 ): string {
   const current = readClientDocument(now, file)
+  const original = before === undefined ? {} : readClientDocument(before, file)
   for (const path of paths)
-    if (!isOurs(path, valueIn(current, path)))
+    if (!isOurs(path, valueIn(current, path)) && !isSameValue(valueIn(current, path), valueIn(original, path)))
       throw new RequestError(
         "conflict",
         `${path.join(".")} in ${file} has been changed since; edit the file by hand, or use \`svc disconnect\``,
       )
-  const original = before === undefined ? {} : readClientDocument(before, file)
   return editClientDocument(
     now,
     file,

@@ -1,9 +1,12 @@
 /** The check of `svc doctor` that looks at the files of clients. */
 import { existsSync } from "node:fs"
+import { isAbsolute } from "node:path"
+import { isSvcCommand } from "../../config/own-service.ts"
 import { isLoopback } from "../../lib/address.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { readTexts } from "../../store/documents.ts"
 import { decodeText, readRegularFile, removeAll } from "../../store/files.ts"
+import type { Params } from "../../wire/message.ts"
 import { CLIENTS, type ClientName, clientFiles, clientRow } from "./clients.ts"
 import { findClientTemporaries } from "./connections.ts"
 import { readForeignServers, servedEntries } from "./import.ts"
@@ -16,7 +19,7 @@ export const clientsCheck: DoctorCheck = {
 
 // ---
 
-/** Finds servers that both a client and svc start, and clients' entries for svc with an address at which nothing listens. */
+/** Finds servers that both a client and svc start, and clients' entries for svc that lead nowhere. */
 async function checkClients({ context, specs }: Installation): Promise<readonly Finding[]> {
   const world = context.world()
   const { home, platform, parent: env } = context.baseWorld
@@ -44,6 +47,7 @@ async function checkClients({ context, specs }: Installation): Promise<readonly 
             ),
           ]),
       ...urls.map((url) => deadFinding(client, url)),
+      ...servers.flatMap(({ server }) => deadCommand(client, server)),
     ]
   })
   return (await Promise.all(found)).flat()
@@ -102,6 +106,23 @@ const deadFinding = (client: ClientName, url: string): Finding => ({
   why: "the client gets no tools from svc",
   fix: `start \`svc serve\` at that address, or correct the address with \`svc connect ${client}\``,
 })
+
+/** Finds a command that starts svc from a place where it is no longer. */
+function deadCommand(client: ClientName, { command, args }: Params): readonly Finding[] {
+  const words = Array.isArray(args) ? args.map(String) : []
+  if (typeof command !== "string" || !isAbsolute(command) || !isSvcCommand(command, words) || existsSync(command))
+    return []
+  return [
+    {
+      check: "clients",
+      severity: "warning",
+      subject: client,
+      what: `${clientRow(client).title} starts svc as ${command}, which does not exist`,
+      why: "the client gets no tools from svc",
+      fix: `svc connect ${client}`,
+    },
+  ]
+}
 
 /** Returns the servers in a client's file; none if the file is invalid, which the client itself reports. */
 function foreignServers(file: string): ReturnType<typeof readForeignServers> {
