@@ -2040,7 +2040,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client that fills in defaults would consent for the person",
   },
   "tools:zero": {
-    says: "hiding the last visible tool of a server needs confirmation: a prompt or --yes, or confirmZeroTools",
+    says: "hiding the last visible tool of a server needs confirmation: a prompt or --yes, or confirmZeroTools; so does adding a server with all its tools hidden",
     from: "choice",
     why: "a server without tools looks broken, and nobody intends this in passing",
   },

@@ -1,7 +1,7 @@
 /** `svc mcp add-json`: adds servers from the JSON of svc or of another client. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, SCOPE_ARGS, SCOPE_NOTE } from "../commands/command-context.ts"
-import { addNewServer, editServers } from "../commands/edit-servers.ts"
+import { addNewServer } from "../commands/edit-servers.ts"
 import { START_ARGS } from "../commands/follow.ts"
 import type { Edit } from "../config/edit.ts"
 import { placed, readForeignServers } from "../features/connect/import.ts"
@@ -12,6 +12,7 @@ import { visible } from "../lib/log.ts"
 import { say } from "../lib/output.ts"
 import type { Params } from "../wire/message.ts"
 import { FORCE, hintFor, parseObject, typed, YES } from "./mcp-add.ts"
+import { addServers } from "./mcp-tools.ts"
 
 export const addJson: CommandDef = {
   meta: {
@@ -33,7 +34,6 @@ export const addJson: CommandDef = {
     const servers = serversIn(parseObject(inBraces(given === "-" ? await Bun.stdin.text() : given), "the JSON"), name)
     for (const { name, notes } of servers)
       for (const note of notes) say(`warning: ${visible(`${name}: ${note}${hintFor(note)}`)}`)
-    const names = servers.map(({ name }) => name)
     const entries = servers.map(({ name, server: written }) => {
       const { server, isTemplate, note } = placed(written, undefined, () => false)
       if (note !== undefined) say(`note: ${visible(name)} ${note}`)
@@ -45,7 +45,7 @@ export const addJson: CommandDef = {
         text,
       )
     if (args.scope !== undefined) say(SCOPE_NOTE)
-    return editServers(args, all, `added ${names.join(", ")}`, names)
+    return addServers(args, all, entries)
   },
 }
 

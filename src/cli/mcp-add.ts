@@ -26,7 +26,7 @@ import { didYouMean } from "../lib/nearest.ts"
 import { say } from "../lib/output.ts"
 import { isInteractive, promptLine } from "../lib/prompt.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { confirmsHiding } from "./mcp-tools.ts"
+import { addServers, confirmsHiding } from "./mcp-tools.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the server" } as const
 
@@ -52,7 +52,7 @@ const SETTINGS = {
 export const YES = {
   type: "boolean",
   alias: "y",
-  description: "Do not ask: move what looks like a key to .env",
+  description: "Do not ask: move what looks like a key to .env, hide a last tool",
 } as const
 export const FORCE = { type: "boolean", description: "Replace an existing server of this name" } as const
 
@@ -135,7 +135,7 @@ export const add: ProgramCommand = {
       ...(tags.length > 0 ? { tags } : {}),
       ...(flags.disabledTools.length > 0 ? { disabledTools: flags.disabledTools } : {}),
     }
-    return editServers(args, addNewServer(name, server, args.force === true), `added ${name}`, [name])
+    return addServers(args, addNewServer(name, server, args.force === true), [{ name, server }])
   },
 }
 
@@ -154,7 +154,7 @@ const EDIT_ARGS = {
   "unset-env": { type: "string", description: "Variable to remove; may be repeated" },
   "unset-header": { type: "string", description: "Header to remove; may be repeated" },
   rename: { type: "string", description: "New name" },
-  yes: { ...YES, description: "Do not ask: move what looks like a key to .env, hide a last tool" },
+  yes: YES,
   ...START_ARGS,
 } as const
 

@@ -12,7 +12,7 @@ import {
 import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import { editServers } from "../commands/edit-servers.ts"
 import { FOLLOW_ARGS } from "../commands/follow.ts"
-import { type Edit, patchServer, setToolDisabled, writtenName } from "../config/edit.ts"
+import { type Edit, patchServer, removeServer, setToolDisabled, writtenName } from "../config/edit.ts"
 import { slugOf, type ToolOverride, toolNames } from "../config/server-spec.ts"
 import { type CommandGroup, usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -138,6 +138,35 @@ export async function confirmsHiding(
   if ((await findTools(context, name, hidden)).hidesEveryTool !== true) return true
   if (!isInteractive()) throw usageError(`this hides every tool that ${name} offers; add --yes to hide them`)
   return promptYesNo(`${visible(`this hides every tool that ${name} offers`)}; hide them?`)
+}
+
+/**
+ * Adds servers as `editServers` does. Asks before a replaced server is left without a tool that clients can call; the tools of a new
+ * one are known only when it runs, so it is removed again if it is not wanted so. Throws a RequestError (usage) if there is no
+ * terminal to ask at. Returns the exit code.
+ */
+export async function addServers(
+  args: Readonly<Record<string, unknown>>,
+  edit: Edit,
+  servers: readonly { readonly name: string; readonly server: Params }[],
+): Promise<number> {
+  const context = openContext(args)
+  const names = servers.map(({ name }) => name)
+  const known = configuredServers(context)
+  const asks = args.yes !== true
+  for (const { name, server } of servers)
+    if (asks && args.force === true && known.has(name) && !(await confirmsHiding(context, name, server))) return 0
+  const code = await editServers(args, edit, `added ${names.join(", ")}`, names)
+  const hiding = servers.filter(({ name, server }) => asks && !known.has(name) && server.disabledTools !== undefined)
+  for (const { name } of hiding) {
+    const { tools, offline } = await findTools(context, name)
+    if (offline !== undefined || tools.length === 0 || !tools.every(({ disabled }) => disabled)) continue
+    const shown = visible(`this hides every tool that ${name} offers`)
+    if (isInteractive() && (await promptYesNo(`${shown}; keep it?`))) continue
+    await editServers(args, removeServer(name), `removed ${name}`)
+    if (!isInteractive()) throw usageError(`${shown}; add --yes to hide them`)
+  }
+  return code
 }
 
 // ---

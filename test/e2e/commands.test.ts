@@ -572,6 +572,32 @@ test("the last tool of a server is hidden only after confirmation [tools:zero]",
   expect(readIfThere(join(folder, "mcp.json"))).toContain("disabledTools")
 })
 
+test("a server that is added with all its tools hidden stays only after confirmation [tools:zero]", async () => {
+  await using instance = await startSvc({ config: { mcpServers: { two: echo() } } })
+  await instance.said("two: connected")
+  const { folder } = instance
+  const written = () => JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers
+  const entry = JSON.stringify({ ...echo(), disabledTools: ["echo"] })
+  const [added, replaced] = [
+    ["mcp", "add-json", "one", entry],
+    ["mcp", "add-json", "two", entry, "--force"],
+  ] as const
+  for (const line of [added, replaced]) {
+    const name = line[2]
+    expect(await svcIn(folder)(...line)).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining(`this hides every tool that ${name} offers; add --yes to hide them`),
+    })
+    expect(Object.keys(written())).toEqual(["two"])
+    expect(written().two.disabledTools).toBeUndefined()
+  }
+  const { shown } = await typeSvc([...added, "--config-dir", folder], { folder, answers: ["n"] })
+  expect(shown).toContain("this hides every tool that one offers; keep it? [y/N]")
+  expect(Object.keys(written())).toEqual(["two"])
+  for (const line of [added, replaced]) expect((await svcIn(folder)(...line, "--yes")).code).toBe(0)
+  expect([written().one.disabledTools, written().two.disabledTools]).toEqual([["echo"], ["echo"]])
+})
+
 test("a running svc says once that a command is not found [cli:add]", async () => {
   await using svc = await startSvc({ config: {} })
   const added = await svcIn(svc.folder)("mcp", "add", "it", "npx -y it")
