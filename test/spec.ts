@@ -1762,7 +1762,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client that is told yes waits for updates that never come",
   },
   "oauth:refused": {
-    says: "if an authorization server refuses a renewal, other than for the moment, svc asks for a sign-in; it first repeats the renewal with the granted scope",
+    says: "if an authorization server refuses a renewal, other than for the moment, or answers without an access token, svc asks for a sign-in; it first repeats the renewal with the granted scope",
     from: "choice",
     why: "each server has its own error codes, and a sign-in that has ended must not look like one that holds",
   },

@@ -69,6 +69,18 @@ export function withSentMetadata(sent: object, ask: BoundedFetch): BoundedFetch 
   }
 }
 
+/** Makes a success without an access token the refusal that it is. Its text is not repeated: it may contain other tokens. */
+export function requiringToken(ask: BoundedFetch): BoundedFetch {
+  return async (url, init) => {
+    const response = await ask(url, init)
+    if (!response.ok) return response
+    const text = await response.text()
+    const { status, headers } = response
+    if (typeof jsonOf(text)?.access_token === "string") return new Response(text, { status, headers })
+    return json(refusalOf({}, "its answer has no access_token", status), statusOfFault("invalid_request"), headers)
+  }
+}
+
 /** Returns the words of a cleaned refusal. */
 export function refusalIn(body: string): string {
   const { error, error_description: description } = jsonOf(body) ?? {}

@@ -31,7 +31,7 @@ import {
 } from "@modelcontextprotocol/client"
 import { TransientError } from "../../backend/client-transport.ts"
 import { type DpopKey, openDpop } from "./dpop.ts"
-import { refusalIn, runDiscovery, withSentMetadata } from "./foreign-answers.ts"
+import { refusalIn, requiringToken, runDiscovery, withSentMetadata } from "./foreign-answers.ts"
 
 export { computeScopeUnion, isDpopNonceChallenge, isStrictScopeSuperset, OAuthError }
 
@@ -283,7 +283,7 @@ export async function refresh(
         clientInformation: { client_id: client.id },
         refreshToken,
         addClientAuthentication: authenticate(client, resource),
-        fetchFn: fetch,
+        fetchFn: requiringToken(fetch),
         ...dpop,
         ...more,
         ...(metadata === undefined ? {} : { metadata }),

@@ -3,8 +3,8 @@
  *
  *  1. One renewal runs at a time, in this process and in all processes that share the secret store: a refresh token may be
  *     valid only once.
- *  2. A transient failure (no network, a 5xx, 408, 425, 429) removes no token. Any other refusal of a renewal asks for a sign-in;
- *     if it does not say that the grant has ended, the tokens stay, and the next connection tries them once more.
+ *  2. A transient failure (no network, a 5xx, 408, 425, 429) removes no token. Any other answer to a renewal without a token asks
+ *     for a sign-in; if it does not say that the grant has ended, the tokens stay, and the next connection tries them once more.
  *  3. Access tokens go only to their resource; refresh tokens and client secrets only to their issuer.
  *  4. Tokens are bound to a key (RFC 9449) if the server asks for it, if it declares that it accepts such tokens, or if the
  *     configuration requires it. The key belongs to one server and one issuer, and is stored with the tokens.

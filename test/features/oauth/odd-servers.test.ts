@@ -184,6 +184,10 @@ describe("a refused renewal", () => {
 
   test.each([
     [200, { error: "bad_refresh_token", error_description: "expired" }],
+    [200, { refresh_token: "Canary", token_type: "Bearer" }],
+    [200, { ok: false, message: "expired" }],
+    [200, "<html>log in</html>"],
+    [200, ""],
     [400, { error: "invalid_request" }],
     [400, { error: "invalid_refresh_token", error_description: "expired" }],
     [400, { error: "invalid_grant" }],
