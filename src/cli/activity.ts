@@ -60,13 +60,17 @@ export const activity: CommandDef = {
 
 // ---
 
+/** Returns a time: on a terminal, that of the day. */
+const timeText = (time: string): string =>
+  process.stdout.isTTY === true ? new Date(time).toTimeString().slice(0, "hh:mm:ss".length) : time
+
 const COLUMNS = ["time", "took", "waited", "at server", "tool", "outcome", "client", "as"] as const
 
 const took = (ms: number): string => (ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(2)} s`)
 
 const rowOf = ({ time, ms, waited, atServer, server, tool, outcome, client, principal }: ShownCall): string[] =>
   [
-    time,
+    timeText(time),
     took(ms),
     waited === 0 ? "" : took(waited),
     took(atServer),

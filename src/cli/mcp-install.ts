@@ -57,7 +57,7 @@ export const install: ProgramCommand = {
     }
     return carryOut(args, rawArgs, "mcp_install", wanted, {
       ask: (data) =>
-        `install ${quoted(String(data.serverName))} from ${visible(String(data.source))} and let svc run\n  ${data.command}${formatInherited(data)}\n?`,
+        `${quoted(String(data.serverName))} from ${visible(String(data.source))} would run\n  ${data.command}${formatInherited(data)}\ninstall it?`,
       would: ({ serverName, source, command }) =>
         `would install ${serverName} from ${visible(String(source))}: ${command}`,
       done: (data) => `installed ${data.serverName}: ${statusWord(data)}${formatTools(data)}`,
@@ -83,7 +83,7 @@ export const update: CommandDef = {
       { serverName: args.name, ...pick(args, { version: "version" }) },
       {
         ask: (data) =>
-          `update ${formatVersions(data)}${formatBundle(data)} and let svc run\n  ${data.command}${formatInherited(data)}\n?`,
+          `${formatVersions(data)}${formatBundle(data)} would run\n  ${data.command}${formatInherited(data)}\nupdate it?`,
         would: (data) => `would update ${formatVersions(data)}${formatChanges(data)}`,
         done: (data) =>
           data.updated === true

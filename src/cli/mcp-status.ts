@@ -28,6 +28,8 @@ export const list: CommandDef = {
     const read = readUsed(status, () => configuredServers(context))
     if (status?.demo === true) say("svc serves the demo; `svc stop` ends it")
     else if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
+    else if (status === undefined && read.size > 0 && args.json !== true)
+      say("svc is not running for this configuration; start it with `svc serve`")
     const rows = describeServers(read ?? runningOf(status), status).map(({ instances: _, ...row }) => row)
     print(args.json === true, rows, () =>
       rows.length === 0 && read !== undefined

@@ -149,6 +149,7 @@ export const mcp: CommandGroup = {
     show: ["status", "--verbose"],
     rm: ["remove"],
     delete: ["remove"],
+    hide: ["tools", "disable"],
     stop: "`svc mcp disable NAME` stops a server until `svc mcp enable NAME`",
     logs: "see `svc logs NAME`",
     login: "see `svc auth login NAME`",

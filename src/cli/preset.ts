@@ -22,7 +22,7 @@ import { readSections } from "../config/sections.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
-import { readOptions, usageError } from "../lib/command-line.ts"
+import { type CommandGroup, readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import { compact } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
@@ -149,7 +149,7 @@ const budgetOf = (args: Readonly<Record<string, unknown>>): string | undefined =
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
 
-export const preset: CommandDef = {
+export const preset: CommandGroup = {
   meta: { name: "preset", description: "Manage presets: named views of your servers and tools" },
   subCommands: {
     create: change(
@@ -271,6 +271,7 @@ export const preset: CommandDef = {
       },
     },
   } as Record<string, CommandDef>,
+  aliases: { add: ["create"], ls: ["list"], remove: ["delete"], rm: ["delete"] },
 }
 
 // ---

@@ -54,6 +54,7 @@ export const root: CommandGroup = {
     edit: ["mcp", "edit"],
     enable: ["mcp", "enable"],
     get: ["mcp", "get"],
+    hide: ["mcp", "tools", "disable"],
     check: ["config", "check"],
     import: ["config", "import"],
     install: ["mcp", "install"],

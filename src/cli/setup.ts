@@ -105,7 +105,7 @@ async function setUp(context: LocalConfiguration, args: Args): Promise<number> {
   if (added.length === 0 && changed.length === 0) {
     if (args.json !== true)
       print(false, undefined, () =>
-        [text, targets.length === 0 ? NO_CLIENT : "nothing to set up"].filter(Boolean).join("\n\n"),
+        [text, targets.length === 0 ? wrap(NO_CLIENT, stdoutLook()) : "nothing to set up"].filter(Boolean).join("\n\n"),
       )
     else print(true, report(rows, connections, [], [], failed), () => "")
     return failed.length === 0 ? 0 : UNAVAILABLE_EXIT

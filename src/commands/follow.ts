@@ -6,7 +6,7 @@ import type { ArgsDef } from "citty"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { ConfigError, codesOf, messageOf, UnavailableError } from "../lib/errors.ts"
-import { print, say, stdoutLook } from "../lib/output.ts"
+import { isTerminal, print, say, stdoutLook } from "../lib/output.ts"
 import { wrap } from "../lib/table.ts"
 import { counted } from "../lib/text.ts"
 import { idleStateOf, type ServerState } from "../report/server-state.ts"
@@ -125,6 +125,8 @@ export async function finishChange(
         ? "the running svc serves the demo; stop it and start `svc serve` to use your servers"
         : "the running svc has --no-reload: it applies the change when it starts again",
     )
+  if (answer === undefined && servers.length > 0 && args.wait !== false && args.json !== true && isTerminal())
+    say("svc is not running; `svc serve` starts it")
   if (followed === undefined || followed.applied)
     return outcomes.some(({ state }) => NOT_STARTED.has(state)) ? UNAVAILABLE_EXIT : 0
   say("the change is written, but the running svc refuses the configuration and keeps the last valid one:")

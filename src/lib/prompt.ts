@@ -3,13 +3,17 @@
  * cannot hide a secret, and never settle when the input ends.
  */
 import { Interrupted, RequestError } from "./errors.ts"
+import { stderrLook } from "./output.ts"
+import { wrap } from "./table.ts"
 
 /** Whether stdin is a terminal, at which a user can answer. */
 export const isInteractive = (): boolean => process.stdin.isTTY === true
 
-/** Asks a yes-or-no question; anything but yes is no. */
+/** Asks a yes-or-no question; anything but yes is no. Its sentences wrap at words, its indented lines stay as they are. */
 export async function promptYesNo(question: string): Promise<boolean> {
-  return /^y(es)?$/i.test((await promptLine(`${question} [y/N] `, false)).trim())
+  const look = stderrLook()
+  const lines = `${question} [y/N]`.split("\n").map((line) => (line.startsWith(" ") ? line : wrap(line, look)))
+  return /^y(es)?$/i.test((await promptLine(`${lines.join("\n")} `, false)).trim())
 }
 
 /**

@@ -77,8 +77,11 @@ test("a line that svc does not accept is answered with one that it accepts [cli:
   // The name of a program is a name before a program.
   for (const line of ["mcp add docker -- docker run -i it", "mcp add node npx -y it"])
     expect(await svc([...line.split(" "), "--no-start"])).toMatchObject({ code: 0 })
-  for (const line of ["status", "ls", "mcp ls", "version", "import", "config validate"])
+  for (const line of ["status", "ls", "mcp ls", "preset ls", "version", "import", "config validate"])
     expect((await svc(line.split(" "))).code).toBe(0)
+  for (const line of ["hide docker/x", "mcp hide docker/y"])
+    expect((await svc(line.split(" "))).stdout).toMatch(/disabled [xy] of docker/)
+  expect(await svc(["preset", "rm", "none"])).toMatchObject({ code: 64, stderr: expect.stringContaining("no preset") })
 })
 
 test("svc accepts the OAuth flags and scopes of other clients, and removes several servers at once [cli:add]", async () => {

@@ -1,6 +1,6 @@
 /** `svc activity`: the last calls of tools. */
 import { expect, test } from "bun:test"
-import { echo, freshEnv, type Instance, json, modern, runSvc, SVC, startSvc } from "./harness.ts"
+import { echo, freshEnv, type Instance, json, modern, runSvc, SVC, startSvc, typeSvc } from "./harness.ts"
 
 const CANARY = "canary-in-env"
 const config = { mcpServers: { a: { ...echo(), env: { API_KEY: CANARY } }, b: echo() } }
@@ -22,6 +22,8 @@ test("the last calls, also from before the first question, without their content
   ])
   expect(JSON.stringify(calls)).not.toMatch(/arguments|answer|canary/)
   expect((await activity(svc)).stdout).toMatch(/a\/echo.*\n.*b\/echo/)
+  const { shown } = await typeSvc(["activity", "--config-dir", svc.folder], { folder: svc.folder, answers: [] })
+  expect(shown).toMatch(/^\d\d:\d\d:\d\d .* a\/echo/m)
   const lines = async (...args: readonly string[]) => (await activity(svc, ...args)).stdout.match(/[ab]\/echo/g) ?? []
   expect(await lines("--tool", "b/*")).toEqual(["b/echo"])
   expect(await lines("--tool", "echo")).toEqual(["a/echo", "b/echo"])

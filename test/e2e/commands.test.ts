@@ -598,6 +598,15 @@ test("a server that is added with all its tools hidden stays only after confirma
   expect([written().one.disabledTools, written().two.disabledTools]).toEqual([["echo"], ["echo"]])
 })
 
+test("in a terminal, an added server comes with the command that starts svc [cli:add]", async () => {
+  const folder = freshFolder()
+  const { shown } = await typeSvc(["mcp", "add", "it", "--config-dir", folder, "--", "bun"], { folder, answers: [] })
+  expect(shown).toEndWith("svc is not running; `svc serve` starts it\n")
+  const place = ["--config-dir", folder]
+  expect((await svcIn(folder)("mcp", "add", "two", ...place, "--", "bun")).stderr).toBe("")
+  expect((await svcIn(folder)("mcp", "list", ...place)).stderr).toContain("start it with `svc serve`")
+})
+
 test("a running svc says once that a command is not found [cli:add]", async () => {
   await using svc = await startSvc({ config: {} })
   const added = await svcIn(svc.folder)("mcp", "add", "it", "npx -y it")

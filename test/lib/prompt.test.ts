@@ -4,25 +4,28 @@ import { join } from "node:path"
 
 const PROMPT = join(import.meta.dir, "..", "..", "src", "lib", "prompt.ts")
 
-/** Asks one question in a terminal, types `keys` when it is shown, and returns what was shown and what came of it. */
-async function type(secret: boolean, keys: string): Promise<string> {
+/** Asks for a line, as `answer` does. */
+const type = (secret: boolean, keys: string) => answer(`promptLine("key: ", ${secret})`, "key: ", keys)
+
+/** Asks one question in a terminal, types `keys` when its end is shown, and returns what was shown and what came of it. */
+async function answer(question: string, end: string, keys: string): Promise<string> {
   let shown = ""
   const decoder = new TextDecoder()
-  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
-  const code = `import { promptLine } from ${JSON.stringify(PROMPT)}
+  const { promise: ended, resolve } = Promise.withResolvers<void>()
+  const code = `import { promptLine, promptYesNo } from ${JSON.stringify(PROMPT)}
     const print = (outcome) => console.log("outcome " + JSON.stringify(outcome))
-    await promptLine("key: ", ${secret}).then(print, ({ name, during, fault }) => print({ name, during, fault }))`
+    await ${question}.then(print, ({ name, during, fault }) => print({ name, during, fault }))`
   Bun.spawn([process.execPath, "-e", code], {
     terminal: {
       data(terminal, bytes) {
         const before = shown
         shown += decoder.decode(bytes, { stream: true })
-        if (!before.includes("key: ") && shown.includes("key: ")) terminal.write(keys)
+        if (!before.includes(end) && shown.includes(end)) terminal.write(keys)
       },
       // The exit of the process is too early: the terminal may still hold what the process wrote.
       exit(terminal) {
         terminal.close()
-        end()
+        resolve()
       },
     },
   })
@@ -47,4 +50,13 @@ test("Ctrl-C at a secret is an interrupt, Ctrl-D the end of the line", async () 
 test("an answer is bounded, and no part of a secret that is too long is echoed", async () => {
   const shown = await type(true, `${"x".repeat(70_000)}\r`)
   expect(shown).toEndWith('key: \noutcome {"name":"RequestError","fault":"usage"}\n')
+})
+
+test("the sentences of a question wrap at words, and its indented lines stay whole [cli:table]", async () => {
+  const command = `  npx -y ${"package/".repeat(12)}`
+  const question = `${"a word ".repeat(14)}would run\n${command}\ninstall it?`
+  const shown = await answer(`promptYesNo(${JSON.stringify(question)})`, "[y/N] ", "y\r")
+  expect(shown).toContain(`would run\n${command}\ninstall it? [y/N] `)
+  expect(shown).toEndWith("outcome true\n")
+  for (const line of shown.split("\n")) if (line !== command) expect(line.length).toBeLessThanOrEqual(80)
 })
