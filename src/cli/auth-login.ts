@@ -4,6 +4,7 @@
  */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
+import { finishChange } from "../commands/follow.ts"
 import { openBrowser } from "../commands/open-browser.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../features/oauth/oauth.ts"
@@ -67,8 +68,13 @@ export const login: CommandDef = {
     } finally {
       listener?.close()
     }
-    print(args.json === true, { server: name, authorized: true }, () => `signed in to ${name}`)
-    return 0
+    // The server connects anew: the next command must not say that it needs a sign-in.
+    const signedIn = {
+      kind: "command",
+      result: { server: name, authorized: true },
+      done: `signed in to ${name}`,
+    } as const
+    return finishChange(context, { json: args.json }, { ...signedIn, servers: [name] })
   },
 }
 

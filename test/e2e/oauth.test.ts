@@ -232,7 +232,11 @@ test(
     const config = { mcpServers: { web: { url: resource.url } } }
     await using svc = await startSvc({ config, flags: FULL, env })
     await stateIs(svc, "awaiting_oauth")
-    expect(await login(svc.folder)).toMatchObject({ code: 0, stdout: "signed in to web\n", page: { status: 200 } })
+    expect(await login(svc.folder)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^signed in to web: connected, \d+ tools?\n$/),
+      page: { status: 200 },
+    })
     await stateIs(svc, "ready")
 
     const gone = await runSvc(["auth", "logout", "web", "--config-dir", svc.folder], env)
