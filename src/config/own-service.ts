@@ -46,6 +46,12 @@ export function selfProblem(launch: Launch, { urls, program, serves }: OwnServic
   return serves({ config, directory }, cwd ?? folder) ? `its command connects to this svc, ${SERVES_ITSELF}` : undefined
 }
 
+/** Returns the value of a flag, in either form. */
+export function flagIn(args: readonly string[], flag: string): string | undefined {
+  const at = args.indexOf(`--${flag}`)
+  return at >= 0 ? args[at + 1] : args.find((word) => word.startsWith(`--${flag}=`))?.slice(flag.length + 3)
+}
+
 // ---
 
 const SERVES_ITSELF = "which would serve itself; remove the server"
@@ -58,10 +64,4 @@ const portOf = ({ port, protocol }: URL): string => port || (protocol === "https
 function isSameHost(one: string, other: string): boolean {
   const isHere = (host: string) => isLoopback(host) || ["0.0.0.0", "::"].includes(plainHost(host))
   return (isHere(one) && isHere(other)) || plainHost(one) === plainHost(other)
-}
-
-/** Returns the value of a flag, in either form. */
-function flagIn(args: readonly string[], flag: string): string | undefined {
-  const at = args.indexOf(`--${flag}`)
-  return at >= 0 ? args[at + 1] : args.find((word) => word.startsWith(`--${flag}=`))?.slice(flag.length + 3)
 }

@@ -200,6 +200,19 @@ test("a client whose entry of svc leads nowhere, secrets that nothing uses, and 
     "Cursor starts svc as /opt/old/svc, which does not exist",
     "svc connect cursor",
   ])
+  const asks = (...args: readonly string[]) => ({
+    files: {
+      ".cursor/mcp.json": [JSON.stringify({ mcpServers: { svc: { command: "svc", args } } }), 0o600],
+      ".config/svc/presets.json": [JSON.stringify({ presets: { dev: { servers: ["*"] } } }), 0o600],
+    } as const,
+  })
+  const lost = await only(asks("proxy", "--start", "--preset", "dev,old"))
+  expect(lost.what).toBe("Cursor asks svc for the preset old, which does not exist")
+  for (const args of [
+    ["proxy", "--preset", "dev"],
+    ["proxy", "--preset", "old", "--config-dir", "/elsewhere"],
+  ])
+    expect(await doctor(build(asks(...args)))).toEqual({ code: 0, findings: [] })
   const idle = await only({ files: { ".config/svc/.env": ["API_KEY=Canary-0123456789\n", 0o644] } })
   expect([idle.check, idle.what]).toEqual(["permissions", expect.stringMatching(/\.env can be read by others/)])
   const preset = await only({ files: { ".claude.json": [entry, 0o600], ".config/svc/presets.json": ["{}", 0o644] } })

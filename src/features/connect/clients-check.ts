@@ -1,11 +1,14 @@
 /** The check of `svc doctor` that looks at the files of clients. */
 import { existsSync } from "node:fs"
 import { isAbsolute } from "node:path"
-import { isSvcCommand } from "../../config/own-service.ts"
+import { parseDocument } from "../../config/document.ts"
+import { flagIn, isSvcCommand } from "../../config/own-service.ts"
+import { readPresets } from "../../config/presets.ts"
 import { isLoopback } from "../../lib/address.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { readTexts } from "../../store/documents.ts"
 import { decodeText, readRegularFile, removeAll } from "../../store/files.ts"
+import { type Paths, standardDirectory } from "../../store/paths.ts"
 import type { Params } from "../../wire/message.ts"
 import { CLIENTS, type ClientName, clientFiles, clientRow } from "./clients.ts"
 import { findClientTemporaries } from "./connections.ts"
@@ -20,7 +23,8 @@ export const clientsCheck: DoctorCheck = {
 // ---
 
 /** Finds servers that both a client and svc start, and clients' entries for svc that lead nowhere. */
-async function checkClients({ context, specs }: Installation): Promise<readonly Finding[]> {
+async function checkClients(installation: Installation): Promise<readonly Finding[]> {
+  const { context, specs } = installation
   const world = context.world()
   const { home, platform, parent: env } = context.baseWorld
   const config = readTexts(context.paths).config() ?? ""
@@ -47,7 +51,10 @@ async function checkClients({ context, specs }: Installation): Promise<readonly 
             ),
           ]),
       ...urls.map((url) => deadFinding(client, url)),
-      ...servers.flatMap(({ server }) => deadCommand(client, server)),
+      ...servers.flatMap(({ server }) => {
+        const fault = faultOf(server, installation)
+        return fault === undefined ? [] : [faultFinding(client, fault)]
+      }),
     ]
   })
   return (await Promise.all(found)).flat()
@@ -107,22 +114,37 @@ const deadFinding = (client: ClientName, url: string): Finding => ({
   fix: `start \`svc serve\` at that address, or correct the address with \`svc connect ${client}\``,
 })
 
-/** Finds a command that starts svc from a place where it is no longer. */
-function deadCommand(client: ClientName, { command, args }: Params): readonly Finding[] {
+/** Returns why a command that starts svc gives its client nothing: svc is gone, or the preset. Undefined if it works. */
+function faultOf({ command, args }: Params, { context: { paths, baseWorld } }: Installation): string | undefined {
   const words = Array.isArray(args) ? args.map(String) : []
-  if (typeof command !== "string" || !isAbsolute(command) || !isSvcCommand(command, words) || existsSync(command))
-    return []
-  return [
-    {
-      check: "clients",
-      severity: "warning",
-      subject: client,
-      what: `${clientRow(client).title} starts svc as ${command}, which does not exist`,
-      why: "the client gets no tools from svc",
-      fix: `svc connect ${client}`,
-    },
-  ]
+  if (typeof command !== "string" || !isSvcCommand(command, words)) return undefined
+  if (isAbsolute(command) && !existsSync(command)) return `starts svc as ${command}, which does not exist`
+  const { home, platform, parent } = baseWorld
+  const directory = flagIn(words, "config-dir") ?? standardDirectory({ platform, home, appData: parent.APPDATA })
+  const wanted = flagIn(words, "preset")?.split(",") ?? []
+  if (directory !== paths.directory || wanted.length === 0) return undefined
+  const presets = knownPresets(paths)
+  const unknown = wanted.map((name) => name.trim()).find((name) => presets?.has(name) === false)
+  return unknown === undefined ? undefined : `asks svc for the preset ${unknown}, which does not exist`
 }
+
+/** Returns the presets; undefined if the file is not valid, which the check of the configuration reports. */
+function knownPresets(paths: Paths): ReadonlyMap<string, unknown> | undefined {
+  try {
+    return readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets)).presets
+  } catch {
+    return undefined
+  }
+}
+
+const faultFinding = (client: ClientName, fault: string): Finding => ({
+  check: "clients",
+  severity: "warning",
+  subject: client,
+  what: `${clientRow(client).title} ${fault}`,
+  why: "the client gets no tools from svc",
+  fix: `svc connect ${client}`,
+})
 
 /** Returns the servers in a client's file; none if the file is invalid, which the client itself reports. */
 function foreignServers(file: string): ReturnType<typeof readForeignServers> {
