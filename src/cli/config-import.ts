@@ -84,7 +84,7 @@ export const importServers: CommandDef = {
             [
               "name",
               { title: "starts", fit: "words" },
-              { title: "from", fit: "path" },
+              "from",
               { title: "project", fit: "path" },
               { title: "note", fit: "wrap" },
             ],
@@ -92,6 +92,8 @@ export const importServers: CommandDef = {
           )}\n`,
         )
     }
+    if (args.json !== true && rows.some(isOfProject))
+      say("--project also imports the servers that belong to projects; svc then offers them in every project")
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added)))
     if (willAdd) {
       await createMissing(paths, systemClock)
@@ -193,6 +195,8 @@ export const ITSELF = "it is svc itself"
 /** Why svc does not import the server of a project. */
 const ofProject = (row: Found): string =>
   `it belongs to ${projectOf(row)}; \`svc config import --project\` imports it for every project`
+
+const isOfProject = (row: ImportRow): boolean => row.outcome.kind === "skipped" && row.outcome.why === ofProject(row)
 
 /** Returns `name`, with a number if its slug is taken. */
 function freeName(name: string, taken: ReadonlySet<string>): string {
@@ -329,7 +333,10 @@ function projectOf({ folder = "" }: Found): string {
   return shortPath(folder, homeDirectory())
 }
 
-function noteOf({ outcome, notes, server }: ImportRow): string {
+function noteOf(row: ImportRow): string {
+  const { outcome, notes, server } = row
+  // Beside the project, in a narrow column.
+  if (isOfProject(row)) return "skipped: see --project"
   if (outcome.kind === "skipped") return `skipped: ${outcome.why}`
   if (outcome.kind === "same") return outcome.why
   return [...notes, ...inputsOf(server).map((id) => `needs ${id}`)].join("; ")

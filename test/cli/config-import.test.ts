@@ -24,7 +24,8 @@ test("servers of all scopes are imported: equal ones once, different ones with t
   const svc = svcIn(folder)
   // A server that the client starts in one project only must not reach all projects unasked.
   const own = await svc("config", "import", "--dry-run")
-  expect(own.stdout).toMatch(/memory .* skipped: it belongs to \/work\/site; `svc config import --project` imports it/)
+  expect(own.stdout).toMatch(/memory .* \/work\/site +skipped: see --project\n/)
+  expect(own.stderr).toContain("--project also imports the servers that belong to projects; svc then offers them in")
   expect(own.stdout).toContain("\nwould import files, slow; ")
   expect((await svc("setup", "--dry-run")).stdout).toContain("memory: it belongs to /work/site; ")
   const dry = await svc("config", "import", "--project", "--dry-run")
