@@ -3,9 +3,9 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { addVariables, parseDotenv, withoutVariable } from "../config/dotenv.ts"
-import { writtenName } from "../config/edit.ts"
+import { keyHolders, writtenName } from "../config/edit.ts"
 import { schemeOf } from "../config/environment.ts"
-import { keyPlaces, moveKeys } from "../config/externalize-secrets.ts"
+import { moveKeys } from "../config/externalize-secrets.ts"
 import type { HostEnvironment } from "../config/plan.ts"
 import { referencesIn } from "../config/substitution.ts"
 import { hasSecret, readSecret, removeSecret, storedNames, storeSecret } from "../features/secrets/secret-store.ts"
@@ -206,12 +206,12 @@ async function changeDotenv(
   return before.dotenv !== after.dotenv
 }
 
-/** Returns the servers that use each reference of mcp.json, by the reference. */
-function usesOf({ paths }: LocalConfiguration): ReadonlyMap<string, readonly string[]> {
+/** Returns the servers and the other parts of mcp.json that use each of its references, by the reference. */
+function usesOf(context: LocalConfiguration): ReadonlyMap<string, readonly string[]> {
   const uses = new Map<string, readonly string[]>()
-  for (const [server, written] of configuredServers({ paths }))
-    mapStrings(written.server, (text) => {
-      for (const name of referencesIn(text)) uses.set(name, [...new Set([...(uses.get(name) ?? []), server])])
+  for (const { name: user, settings } of keyHolders(context.document()))
+    mapStrings(settings, (text) => {
+      for (const name of referencesIn(text)) uses.set(name, [...new Set([...(uses.get(name) ?? []), user])])
       return text
     })
   return uses
@@ -255,10 +255,10 @@ async function stateOf(reference: string): Promise<string> {
   }
 }
 
-/** Returns what the keychain has under the names that the keys of servers would get there, by name. */
+/** Returns what the keychain has under the names that the keys would get there, by name. */
 async function storedFor(
   config: string,
-  servers: readonly string[],
+  servers: readonly string[] | "all",
   world: HostEnvironment,
 ): Promise<Readonly<Record<string, string>>> {
   const asked = new Map<string, string | null>()
@@ -275,16 +275,8 @@ async function importKeys(args: Readonly<Record<string, unknown>>): Promise<numb
   const context = openContext(args)
   const { paths } = context
   const place = placeOf(args, ".env")
-  const servers = configuredServers({ paths })
-  const names = typeof args.name === "string" ? [writtenName(args.name, servers.keys())] : [...servers.keys()]
-  const places = [...servers].flatMap(([name, { server }]) => (names.includes(name) ? keyPlaces(name, server) : []))
-  const report = (moved: boolean, done: string) => {
-    const result: Params = { moved: moved ? places : [], found: places, storedIn: place }
-    return { result, done }
-  }
-  const still = { ...args, wait: false }
-  if (places.length === 0)
-    return finishChange(context, still, report(false, `nothing in ${paths.file} looks like a key`))
+  const servers = configuredServers({ paths }).keys()
+  const names = typeof args.name === "string" ? [writtenName(args.name, servers)] : "all"
   const reference = (variable: string) => referenceTo(variable, place)
   const texts = readTexts(paths)
   const text = texts.config() ?? "{}"
@@ -295,6 +287,14 @@ async function importKeys(args: Readonly<Record<string, unknown>>): Promise<numb
     return stored === undefined ? world : { ...world, parent: {}, dotenv: stored }
   }
   const preview = moveKeys(text, names, worldFor(texts.dotenv() ?? ""), reference)
+  const places = preview.places.map(({ place }) => place)
+  const report = (moved: boolean, done: string) => {
+    const result: Params = { moved: moved ? places : [], found: places, storedIn: place }
+    return { result, done }
+  }
+  const still = { ...args, wait: false }
+  if (places.length === 0)
+    return finishChange(context, still, report(false, `nothing in ${paths.file} looks like a key`))
   const count = counted(Object.keys(preview.variables).length, "key")
   if (args.json !== true)
     for (const { place, before, after } of preview.places) say(`- ${place} ${before}\n+ ${place} ${after}`)

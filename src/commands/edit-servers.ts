@@ -1,7 +1,8 @@
 /** Edits mcp.json for a command, and waits until a running instance has applied the edit. */
+import { parseDocument } from "../config/document.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { addServer, type Edit, writtenServers } from "../config/edit.ts"
-import { keyPlaces, moveKeys } from "../config/externalize-secrets.ts"
+import { keyPlaces, keysOf, moveKeys } from "../config/externalize-secrets.ts"
 import { keysIn, keyText } from "../config/found-keys.ts"
 import { plan } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -92,11 +93,7 @@ function newKeys(text: string, edit: Edit, servers: readonly string[]): readonly
 /** Returns how often each key stands in mcp.json. */
 function keyCounts(text: string): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
-  for (const { server } of writtenServers(text).values())
-    for (const key of keysIn(server)) {
-      const value = keyText(server, key)
-      counts.set(value, (counts.get(value) ?? 0) + 1)
-    }
+  for (const key of keysOf(parseDocument(text, "mcp.json"))) counts.set(key, (counts.get(key) ?? 0) + 1)
   return counts
 }
 

@@ -5,7 +5,7 @@
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { type Path, parseDocument } from "./document.ts"
+import { type Document, type Path, parseDocument } from "./document.ts"
 import { removeValue, renameKey, setValue } from "./jsonc.ts"
 import { isDisabled, nameProblem } from "./plan.ts"
 import { slugOf, toolNames, toolPrefixes } from "./server-spec.ts"
@@ -120,6 +120,46 @@ export function writtenServers(
     for (const [name, server] of Object.entries(isObject(value[section]) ? value[section] : {}))
       if (isObject(server)) all.set(name, { section, server })
   return all
+}
+
+/** A part of mcp.json with settings that may have keys: a server, the defaults of servers, a registry or a target of notifications. */
+export type KeyHolder = {
+  /** What messages call it: the name of a server, or `notify[0]`. */
+  readonly name: string
+  readonly path: Path
+  readonly settings: Params
+  /** With what the names of its variables begin. */
+  readonly prefix: string
+}
+
+/** Returns the parts of mcp.json that may have keys, also servers that another one of the same name shadows. */
+export function keyHolders({ value }: Pick<Document, "value">): readonly KeyHolder[] {
+  const holders = SECTIONS.flatMap((section) =>
+    Object.entries(isObject(value[section]) ? value[section] : {}).map(([name, settings]) => ({
+      name,
+      path: [section, name],
+      settings,
+      prefix: slugOf(name).toUpperCase(),
+    })),
+  )
+  const listed = (["registries", "notify"] as const).flatMap((section) => {
+    const list: unknown = value[section]
+    return (Array.isArray(list) ? list : []).map((settings: unknown, at) => ({
+      name: `${section}[${at}]`,
+      path: [section, at],
+      settings,
+      prefix: `${section}_${at}`.toUpperCase(),
+    }))
+  })
+  const defaults = {
+    name: "serverDefaults",
+    path: ["serverDefaults"],
+    settings: value.serverDefaults,
+    prefix: "SERVER_DEFAULTS",
+  }
+  return [...holders, defaults, ...listed].flatMap(({ settings, ...rest }) =>
+    isObject(settings) ? [{ ...rest, settings }] : [],
+  )
 }
 
 /** Returns the name of a server as written, found by that name or by its slug. Throws a RequestError (not_found). */

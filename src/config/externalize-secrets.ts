@@ -5,13 +5,12 @@
 
 import { mapStrings } from "../lib/json.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Path } from "./document.ts"
-import { setAt, writtenServers } from "./edit.ts"
+import { type Document, type Path, parseDocument } from "./document.ts"
+import { keyHolders, SECTIONS, setAt } from "./edit.ts"
 import { HIDDEN } from "./effective.ts"
 import { lookUpVariable } from "./environment.ts"
-import { keysIn } from "./found-keys.ts"
+import { keysIn, keyText } from "./found-keys.ts"
 import type { HostEnvironment } from "./plan.ts"
-import { slugOf } from "./server-spec.ts"
 
 export type ExternalizedServer = {
   readonly server: Params
@@ -98,10 +97,13 @@ export type MovedKeys = {
 /** A setting such as `github: env.TOKEN`, with its keys hidden, and with references in their place. */
 type MovedKey = { readonly place: string; readonly before: string; readonly after: string }
 
-/** Moves what looks like a key out of servers of mcp.json, and changes nothing else in the text. `reference` returns the text that refers to a variable. */
+/**
+ * Moves what looks like a key out of servers of mcp.json, or out of the whole text, and changes nothing else. `reference` returns the
+ * text that refers to a variable.
+ */
 export function moveKeys(
   config: string,
-  names: readonly string[],
+  names: readonly string[] | "all",
   world: HostEnvironment,
   reference?: (variable: string) => string,
 ): MovedKeys {
@@ -109,14 +111,14 @@ export function moveKeys(
   let { dotenv } = world
   const places: MovedKey[] = []
   const variables: Record<string, string> = {}
-  for (const [name, { section, server }] of writtenServers(config)) {
-    if (!names.includes(name)) continue
-    const moved = externalizeSecrets(server, slugOf(name).toUpperCase(), NO_SECRETS, { ...world, dotenv }, reference)
-    const hidden = externalizeSecrets(server, "", NO_SECRETS, world, () => HIDDEN).server
-    for (const { path } of keysIn(server)) {
-      const place = placeOf(name, path)
-      if (places.some((one) => one.place === place)) continue
-      text = setAt(text, [section, name, ...path], textAt(moved.server, path))
+  const isServer = ([section]: Path) => SECTIONS.some((one) => one === section)
+  for (const { name, path: holder, settings, prefix } of keyHolders(parseDocument(config, "mcp.json"))) {
+    if (names !== "all" && !(isServer(holder) && names.includes(name))) continue
+    const moved = externalizeSecrets(settings, prefix, NO_SECRETS, { ...world, dotenv }, reference)
+    const hidden = externalizeSecrets(settings, "", NO_SECRETS, world, () => HIDDEN).server
+    const paths = new Map(keysIn(settings).map(({ path }) => [placeOf(name, path), path]))
+    for (const [place, path] of paths) {
+      text = setAt(text, [...holder, ...path], textAt(moved.server, path))
       places.push({ place, before: textAt(hidden, path), after: textAt(moved.server, path) })
     }
     Object.assign(variables, moved.variables)
@@ -129,6 +131,10 @@ export function moveKeys(
 export const keyPlaces = (name: string, server: Params): readonly string[] => [
   ...new Set(keysIn(server).map(({ path }) => placeOf(name, path))),
 ]
+
+/** Returns what looks like a key in mcp.json, each as often as it stands there. */
+export const keysOf = (document: Pick<Document, "value">): readonly string[] =>
+  keyHolders(document).flatMap(({ settings }) => keysIn(settings).map((key) => keyText(settings, key)))
 
 /** Escapes `$`, which begins a reference, in a literal text. A text that is one whole reference stays unchanged. */
 export const escapeReferences = (text: string): string => (isReference(text) ? text : text.replaceAll("$", "$$$$"))

@@ -1,4 +1,4 @@
-/** Finds what looks like a key in the settings of a server: by the name before it, by its form, or by its place in a URL. Pure. */
+/** Finds what looks like a key in the settings of a server, a registry or a target of notifications: by the name before it, by its form, or by its place in a URL. Pure. */
 import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -17,7 +17,8 @@ export type FoundKey = {
 }
 
 /**
- * Returns what looks like a key in `env`, `headers`, `oauth`, `args`, `command` and `url` of a server, in the order of the settings.
+ * Returns what looks like a key in `env`, `headers`, `oauth`, `args`, `command`, `url` and `secret` of a server or another part of
+ * mcp.json, in the order of the settings.
  * References and placeholders are none, and neither are settings about keys: `AUTH_TYPE`, `--key-file`, `MAX_TOKENS`. What stands under
  * one of `names` in `env` or `headers` is a key, whatever it looks like.
  */
@@ -61,6 +62,9 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
     }
   }
   for (const key of ["command", "url"] as const) if (typeof server[key] === "string") within([key], server[key])
+  // Signs the requests to a webhook.
+  if (typeof server.secret === "string" && isOpen(server.secret))
+    found.push({ path: ["secret"], start: 0, end: server.secret.length, name: "secret" })
   return found
 }
 

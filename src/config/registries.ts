@@ -13,10 +13,13 @@ export type RegistrySource = {
   readonly name: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  /** The values of the references in its address. */
+  readonly secrets: readonly string[]
 }
 
 /** Returns the values of a registry's address and headers that must not be shown. */
-export const registrySecrets = ({ url, headers }: RegistrySource): readonly string[] => [
+export const registrySecrets = ({ url, headers, secrets }: RegistrySource): readonly string[] => [
+  ...secrets,
   ...urlCredentials(url),
   ...Object.values(headers).flatMap(headerCredentials),
 ]
@@ -29,6 +32,7 @@ const OFFICIAL_REGISTRY: RegistrySource = {
   name: "official",
   url: "https://registry.modelcontextprotocol.io",
   headers: {},
+  secrets: [],
 }
 
 /** Reads the enabled registries of a document. Throws a ConfigError if one is invalid or refers to an unset variable. */
@@ -42,20 +46,23 @@ export function readRegistries(document: Document, sources: EnvironmentSources):
     throw problem(parsed.error.issues.map(({ path, message }) => `registries.${path.join(".")}: ${message}`).join("; "))
   return parsed.data
     .filter(({ disabled }) => disabled !== true)
-    .map(({ name, url, headers = {} }) => ({
-      name,
-      url,
-      headers: Object.fromEntries(
-        Object.entries(headers).map(([header, value]) => {
-          const { text, missing } = substitute(value, (variable) => {
-            if (schemeOf(variable) === undefined) return lookUpVariable(variable, sources)?.value
-            const found = sources.references?.(variable) ?? { problem: "which only a running svc resolves" }
-            if ("problem" in found) throw problem(`registry ${name} refers to \${${variable}}, ${found.problem}`)
-            return found.value
-          })
-          if (missing.length > 0) throw problem(`registry ${name} refers to ${missing.join(", ")}, which is not set`)
-          return [header, text]
-        }),
-      ),
-    }))
+    .map(({ name, url, headers = {} }) => {
+      const resolved = (written: string) => {
+        const { text, missing, values } = substitute(written, (variable) => {
+          if (schemeOf(variable) === undefined) return lookUpVariable(variable, sources)?.value
+          const found = sources.references?.(variable) ?? { problem: "which only a running svc resolves" }
+          if ("problem" in found) throw problem(`registry ${name} refers to \${${variable}}, ${found.problem}`)
+          return found.value
+        })
+        if (missing.length > 0) throw problem(`registry ${name} refers to ${missing.join(", ")}, which is not set`)
+        return { text, values }
+      }
+      const address = resolved(url)
+      return {
+        name,
+        url: address.text,
+        headers: Object.fromEntries(Object.entries(headers).map(([header, value]) => [header, resolved(value).text])),
+        secrets: address.values,
+      }
+    })
 }

@@ -301,7 +301,9 @@ export const registriesSchema = lazy(() =>
         .string()
         .regex(/^[\w.-]+$/, "must be a name of letters, digits, dots and dashes")
         .describe("Name of the registry"),
-      url: z.url({ protocol: /^https?$/ }).describe("URL of the registry, without /v0.1"),
+      url: z
+        .url({ protocol: /^https?$/ })
+        .describe("URL of the registry, without /v0.1; use a reference such as ${NAME} for what is secret in it"),
       headers: z.record(z.string(), z.string()).optional().describe("HTTP headers, for example for a token: ${NAME}"),
       disabled: z.boolean().optional().describe("true: do not use the registry"),
     }),

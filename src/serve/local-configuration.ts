@@ -5,6 +5,7 @@ import { resolveCommand } from "../backend/resolve-command.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { writtenServers } from "../config/edit.ts"
+import { keysOf } from "../config/externalize-secrets.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { type Issue, messageOf } from "../lib/errors.ts"
@@ -56,8 +57,9 @@ export const configuredServers = ({ paths }: Pick<LocalConfiguration, "paths">):
 /** Returns the secrets of the configuration; none if it cannot be read. */
 export function configuredSecrets(context: Pick<LocalConfiguration, "document" | "world">): readonly string[] {
   try {
-    const { specs, idleSecrets } = plan(context.document(), context.world())
-    return [...specs.flatMap(({ secrets }) => secrets), ...idleSecrets]
+    const document = context.document()
+    const { specs, idleSecrets } = plan(document, context.world())
+    return [...specs.flatMap(({ secrets }) => secrets), ...idleSecrets, ...keysOf(document)]
   } catch {
     return []
   }

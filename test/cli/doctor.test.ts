@@ -189,6 +189,28 @@ test("a file that others can read is found if it contains a secret, but not if i
   }
 })
 
+test("keys of notifications and registries are found in a file that others can read, and in arguments [doctor:findings]", async () => {
+  const found = async (part: object) => {
+    const text = JSON.stringify({ mcpServers: { echo }, ...part })
+    const { findings } = await doctor(build({ files: { ".config/svc/mcp.json": [text, 0o644] } }), { KEY: "k" })
+    return findings.map(({ check, what }) => `${check}: ${what.replace(/^\S*mcp\.json/, "mcp.json")}`)
+  }
+  const readable = "permissions: mcp.json can be read by others (mode 644)"
+  const hook = "https://hooks.slack.com/services/"
+  expect(await found({ notify: [{ url: `${hook}T01ABCDEF/B01ABCDEF/a1B2c3D4e5F6g7H8` }] })).toEqual([readable])
+  expect(await found({ registries: [{ name: "a", url: "http://127.0.0.1:9/?k=sk-canary0123456" }] })).toContain(
+    readable,
+  )
+  expect(await found({ notify: [{ url: `${hook}\${KEY}` }, { command: "true", args: ["--key", "x"] }] })).toEqual([])
+  expect(await found({ notify: [{ command: "true", args: ["${API_KEY:-x}", "Canary", "${HOME}"] }] })).toEqual([
+    "arguments: notify[0]: args[0] contains a secret",
+  ])
+  expect(await found({ notify: [{ command: "true", args: ["--token", "Canary-0123456789"] }] })).toEqual([
+    "arguments: notify[0]: args[1] contains a secret",
+    readable,
+  ])
+})
+
 test("a client whose entry of svc leads nowhere, secrets that nothing uses, and a file as the folder are found [doctor:findings]", async () => {
   const url = `http://127.0.0.1:${await freePort()}/mcp`
   const entry = JSON.stringify({ mcpServers: { svc: { type: "http", url } } })

@@ -4,6 +4,7 @@ import {
   externalizeSecrets,
   fillPlaceholders,
   maskPlaceholders,
+  moveKeys,
   NO_SECRETS,
   placeholder,
 } from "../../src/config/externalize-secrets.ts"
@@ -129,4 +130,43 @@ test("a text is literal unless the whole text is a reference", () => {
   expect([escapeReferences("${A}"), escapeReferences("$A"), escapeReferences("x${A}"), escapeReferences("1$")]).toEqual(
     ["${A}", "$$A", "x$${A}", "1$$"],
   )
+})
+
+test("keys of defaults, registries and notifications move too, and those of a shadowed server [secrets:moved]", () => {
+  const hook = "https://hooks.slack.com/services/"
+  const key = "T01ABCDEF/B01ABCDEF/a1B2c3D4e5F6g7H8i9J0k1L2"
+  const text = (of: (name: string, key: string) => string) =>
+    JSON.stringify({
+      serverDefaults: { env: { A_TOKEN: of("A_TOKEN", "canary-1") }, oauth: { clientId: "me" } },
+      servers: { one: { command: "x", env: { B_TOKEN: of("B_TOKEN", "canary-2") } } },
+      mcpServers: { one: { command: "x", env: { C_TOKEN: of("C_TOKEN", "canary-3") } } },
+      registries: [
+        {
+          name: "ours",
+          url: `https://example.com/${of("REGISTRIES_0_URL_KEY", "sk-canary4canary4")}`,
+          headers: { Authorization: of("REGISTRIES_0_AUTHORIZATION", "Bearer canary-5") },
+        },
+      ],
+      notify: [
+        { command: "x", args: ["--token", of("NOTIFY_0_TOKEN", "canary-6")], on: ["sign-in"] },
+        { url: hook + of("NOTIFY_1_URL_KEY", key), secret: of("NOTIFY_1_SECRET", "canary-7") },
+      ],
+    })
+  const written = text((_, value) => value)
+  const { config, variables, places } = moveKeys(written, "all", world())
+  expect(config).toBe(text((name) => `\${${name}}`))
+  expect(variables).toMatchObject({ A_TOKEN: "canary-1", B_TOKEN: "canary-2", NOTIFY_1_URL_KEY: key })
+  expect(places.map(({ place }) => place)).toEqual([
+    "one: env.B_TOKEN",
+    "one: env.C_TOKEN",
+    "serverDefaults: env.A_TOKEN",
+    "registries[0]: headers.Authorization",
+    "registries[0]: url",
+    "notify[0]: args[1]",
+    "notify[1]: url",
+    "notify[1]: secret",
+  ])
+  expect(JSON.stringify(places)).not.toContain("canary")
+  // Named servers alone.
+  expect(moveKeys(written, ["one"], world()).variables).toEqual({ B_TOKEN: "canary-2", C_TOKEN: "canary-3" })
 })

@@ -7,9 +7,12 @@
  */
 import { existsSync, statSync } from "node:fs"
 import { join } from "node:path"
+import { keyHolders } from "../../config/edit.ts"
 import { keysIn } from "../../config/found-keys.ts"
-import { type Issue, messageOf } from "../../lib/errors.ts"
+import { referencesIn } from "../../config/substitution.ts"
+import { ConfigError, type Issue, messageOf } from "../../lib/errors.ts"
 import { createRedactor } from "../../lib/redact.ts"
+import { isSecretName } from "../../lib/secret-names.ts"
 import { counted } from "../../lib/text.ts"
 import { version } from "../../lib/version.ts"
 import type { ServerState } from "../../report/server-state.ts"
@@ -18,7 +21,13 @@ import type { ServerStatus } from "../../report/status.ts"
 import { DEFAULT_PORT, namedPort } from "../../serve/default-address.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { DEFINITIONS, findLimitIssues } from "../../serve/limit-issues.ts"
-import { commandProblem, configuredSecrets, findIssues, variableFix } from "../../serve/local-configuration.ts"
+import {
+  commandProblem,
+  configuredSecrets,
+  findIssues,
+  type LocalConfiguration,
+  variableFix,
+} from "../../serve/local-configuration.ts"
 import { readTexts } from "../../store/documents.ts"
 import { checkLeftovers, checkPermissions } from "./doctor-files.ts"
 import { checkRemotes, headerFix, type SignIn, urlFix } from "./doctor-remotes.ts"
@@ -178,13 +187,16 @@ const LIST_ADVICE = {
 }
 
 /** Finds secrets that every user of this machine can read in the list of processes. */
-function checkArguments({ specs }: Installation): readonly Finding[] {
-  return specs.flatMap(({ name, launch, secrets }): readonly Finding[] => {
-    if (launch.transport !== "stdio") return []
-    const { args } = launch
+function checkArguments({ specs, context }: Installation): readonly Finding[] {
+  const launched = specs.flatMap(({ name, launch, secrets }) =>
+    launch.transport === "stdio"
+      ? [{ name, args: launch.args, isSecret: (arg: string) => secrets.some((secret) => arg.includes(secret)) }]
+      : [],
+  )
+  return [...launched, ...notifyCommands(context)].flatMap(({ name, args, isSecret }): readonly Finding[] => {
     const found = new Set(keysIn({ args }).map(({ path: [, index] }) => index))
     return args.flatMap((arg, index) =>
-      found.has(index) || secrets.some((secret) => arg.includes(secret)) || /\$\{(?:keychain|file|cmd):/.test(arg)
+      found.has(index) || isSecret(arg) || /\$\{(?:keychain|file|cmd):/.test(arg)
         ? [
             {
               check: "arguments",
@@ -198,6 +210,20 @@ function checkArguments({ specs }: Installation): readonly Finding[] {
         : [],
     )
   })
+}
+
+/** Returns the commands of notifications as written; none if the file is no document, which another check reports. */
+function notifyCommands(context: LocalConfiguration) {
+  try {
+    return keyHolders(context.document()).flatMap(({ name, path: [section], settings: { args } }) =>
+      section === "notify" && Array.isArray(args)
+        ? [{ name, args: args.map(String), isSecret: (arg: string) => referencesIn(arg).some(isSecretName) }]
+        : [],
+    )
+  } catch (error) {
+    if (error instanceof ConfigError) return []
+    throw error
+  }
 }
 
 function checkCommands({ specs, context }: Installation): readonly Finding[] {

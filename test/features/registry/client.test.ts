@@ -4,7 +4,7 @@ import { createRegistryCache } from "../../../src/features/registry/cache.ts"
 import { getVersion, listServers, ping, type RegistryClientDeps } from "../../../src/features/registry/client.ts"
 import { manualClock } from "../../clock.ts"
 
-const source = (url: string) => ({ name: "test", url, headers: { "X-Api-Key": "sekret" } })
+const source = (url: string) => ({ name: "test", url, headers: { "X-Api-Key": "sekret" }, secrets: [] })
 const deps = (more: Partial<RegistryClientDeps> = {}): RegistryClientDeps => ({
   clock: manualClock(),
   cache: createRegistryCache(undefined),
@@ -70,6 +70,7 @@ test("an error names no credential of the registry, whole or cut [secrets:errors
         name: "test",
         url: "http://registry",
         headers: { "X-Api-Key": token, Authorization: `Basic ${btoa(`me:${token}`)}` },
+        secrets: [],
       },
       deps({ fetch: () => Promise.resolve(answer) }),
     ).catch((error: Error) => error.message)

@@ -24,11 +24,14 @@ function large(servers: readonly Server[]) {
       }),
     )
   }
-  const registries = new ConfiguredRegistries(() => [{ name: "large", url: "http://large", headers: {} }], {
-    clock: manualClock(),
-    cache: createRegistryCache(undefined),
-    fetch: answer,
-  })
+  const registries = new ConfiguredRegistries(
+    () => [{ name: "large", url: "http://large", headers: {}, secrets: [] }],
+    {
+      clock: manualClock(),
+      cache: createRegistryCache(undefined),
+      fetch: answer,
+    },
+  )
   const first = async (query: string) => (await registries.search({ query, limit: 1 })).value.entries[0]?.name
   return { asked, first }
 }
@@ -56,7 +59,7 @@ test("a part of most owners is searched for in the rest of the name", async () =
 function several(answers: Readonly<Record<string, () => Promise<Response>>>) {
   const cache = createRegistryCache(undefined)
   const clock = manualClock()
-  const sources = () => Object.keys(answers).map((name) => ({ name, url: `http://${name}`, headers: {} }))
+  const sources = () => Object.keys(answers).map((name) => ({ name, url: `http://${name}`, headers: {}, secrets: [] }))
   const fetch = (url: string) => answers[new URL(url).host]?.() ?? Promise.reject(new Error("unknown"))
   return { clock, registries: new ConfiguredRegistries(sources, { clock, cache, fetch }) }
 }

@@ -76,7 +76,7 @@ export function stage({
     editor,
     clock,
     registries: {
-      sources: () => [{ name: "test", url: "http://registry", headers: {} }],
+      sources: () => [{ name: "test", url: "http://registry", headers: {}, secrets: [] }],
       find: async (name, version) => find(name, version),
       findOrKnown: async (name, version) => find(name, version),
       versions: async (name) => ({ value: [find(name, "latest").value], warnings: [] }),
