@@ -76,11 +76,13 @@ export function keyText(server: Params, { path: [section = "", member], start, e
   return String(members[member]).slice(start, end)
 }
 
-/** Returns a server with `•••` in place of each key. */
-export function withoutKeys(server: Params): Params {
+/** Returns a server with `•••` in place of each key, or of those for which `hides` returns true. */
+export function withoutKeys(server: Params, hides: (key: FoundKey) => boolean = () => true): Params {
   const copy: Record<string, unknown> = { ...server }
   // From the end: what stands before keeps its place.
-  for (const { path, start, end } of keysIn(server).toSorted((one, other) => other.start - one.start)) {
+  for (const { path, start, end } of keysIn(server)
+    .filter(hides)
+    .toSorted((one, other) => other.start - one.start)) {
     const [section = "", member] = path
     // Only what changes is copied: a server that a client sent may be large.
     const value = server[section]

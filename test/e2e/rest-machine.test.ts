@@ -178,6 +178,18 @@ test("a draft of a preset shows what it would include [rest:presets]", async () 
   expect((await api("POST", "/presets/preview", {})).status).toBe(400)
 })
 
+test("the plan of an installation shows no key that came with the request [tools:shown]", async () => {
+  const env = { DATABASE: `postgres://bob:${KEY}@db.example/x` }
+  const { status, body } = await api("POST", "/install", {
+    serverName: "x",
+    command: "run",
+    args: ["--token", KEY],
+    env,
+  })
+  expect([status, body.command]).toEqual([200, "run --token ••• with DATABASE=•••"])
+  expect(JSON.stringify(body)).not.toContain(KEY)
+})
+
 test("a key that a change of a server adds goes to .env, and one that was there stays where it is [secrets:moved]", async () => {
   const path = "/config/servers/keyed"
   const file = join(svc.folder, "mcp.json")

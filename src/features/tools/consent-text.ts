@@ -2,8 +2,9 @@
  * The texts that a person sees before svc runs something new, or changes what other clients' models read. choice: Internal tools.
  *
  *  1. The person sees everything in full: the command, its arguments and environment, and the additions of `serverDefaults`. Only
- *     a value under a secret name may be hidden. A command, an argument and a url are always shown, even if a registry calls them
- *     secret.
+ *     a value under a secret name, or one that looks like a key, may be hidden. A command, an argument and a url are shown, even if a
+ *     registry calls them secret; only at a terminal, a key is hidden that the caller passed or that was in mcp.json, unless it could
+ *     be code.
  *  2. In a client, no value counts as typed by the person, because the assistant passed the arguments. A value under a secret name
  *     is shown, unless it is only a reference, or was in mcp.json before, where the person put it.
  *  3. The question at a terminal consists of the answer to a dry run: there, the person typed the values that the caller passed.
@@ -22,6 +23,7 @@ import {
   NO_SECRETS,
   type SecretLocations,
 } from "../../config/externalize-secrets.ts"
+import { keysIn, keyText, withoutKeys } from "../../config/found-keys.ts"
 import { isSecretSetting } from "../../config/oauth-settings.ts"
 import { OPTION_NAME } from "../../config/plan.ts"
 import type { ServerConfig } from "../../config/schema.ts"
@@ -52,6 +54,8 @@ export type Proposal = {
   readonly kept?: Params
   /** The values that the caller passed, by name, in mcp.json's syntax. */
   readonly given?: Params
+  /** The server as the caller passed it or as it is in mcp.json: keys in its command, arguments and url are hidden, except in a client. */
+  readonly known?: Params
   /** The text of mcp.json if the server will run: its `serverDefaults` are shown. */
   readonly config?: string
   /** Further lines: settings that the command does not show. */
@@ -66,15 +70,21 @@ export const audienceOf = ({ terminal }: Pick<ToolContext, "terminal">): Audienc
   terminal === undefined ? "model" : "terminal"
 
 /** Returns the command or address of the server, without values that the audience must not see. */
-export function commandFor(audience: Audience, { server, secrets = NO_SECRETS, kept = {}, given }: Proposal): string {
+export function commandFor(
+  audience: Audience,
+  { server, secrets = NO_SECRETS, kept = {}, given, known = {} }: Proposal,
+): string {
   switch (audience) {
     case "client":
       return commandText(fillPlaceholders(server, secrets), hidesSecrets(kept))
     case "terminal":
-      return commandText(fillPlaceholders(server, secrets), hidesSecrets({ ...kept, ...given }))
+      return commandText(
+        fillPlaceholders(withoutKnownKeys(server, known), secrets),
+        hidesSecrets({ ...kept, ...given }),
+      )
     case "model":
       return commandText(
-        maskPlaceholders(server, secrets),
+        maskPlaceholders(withoutKnownKeys(server, known), secrets),
         andHeaders(hidesSecrets({ ...kept, ...given }, secrets.names)),
       )
   }
@@ -98,13 +108,16 @@ export function questionOn(what: string, proposal: Proposal): Question {
 /** Returns whether a value of `env`, `headers` or `oauth` is hidden. References in it are shown. */
 export type Hides = (name: string, value: unknown, section: ValueSection) => boolean
 
-/** Hides a value that `hideable` contains under the same name, if the name looks secret or is in `names`. */
+/** Hides a value that `hideable` contains under the same name, if it looks like a key, or if the name looks secret or is in `names`. */
 export const hidesSecrets =
   (hideable: Params, names: ReadonlySet<string> = new Set()): Hides =>
   (name, value, section) =>
     Object.hasOwn(hideable, name) &&
     hideable[name] === value &&
-    (names.has(name) || isSecretName(name) || (section === "oauth" && isSecretSetting(name))) &&
+    (names.has(name) ||
+      isSecretName(name) ||
+      (section === "oauth" && isSecretSetting(name)) ||
+      keysIn({ [section]: { [name]: value } }).length > 0) &&
     !OPTION_NAME.test(name)
 
 /** Returns a server's command or address, and the values that it receives, in full on one line. */
@@ -170,6 +183,23 @@ export const changedKeys = (before: Params, after: Params): readonly string[] =>
   )
 
 // ---
+
+/** Hides the keys in the command, the arguments and the url of a server that another one has, too. */
+function withoutKnownKeys(server: Params, known: Params): Params {
+  const { command, url, args } = withAliases(known)
+  const texts = [command, url, ...(Array.isArray(args) ? args : [])]
+  const written = withAliases(server)
+  const { env, headers, oauth, ...launch } = written
+  const shown = withoutKeys(launch, (key) => {
+    const [section = "", index] = key.path
+    const value = launch[section]
+    return texts.includes(index === undefined ? value : (value as Params)[index]) && NO_CODE.test(keyText(launch, key))
+  })
+  return { ...written, ...shown }
+}
+
+/** Characters of keys: with others, a text could be code of a shell. */
+const NO_CODE = /^[\w+/=.:~@%-]+$/
 
 /** Throws a ToolError if a server has both a command and a url. */
 function requireOneTarget(server: Params): void {

@@ -132,6 +132,7 @@ export function planEdit(
   const question = questionOn(`Change the MCP server ${quoted(name)}${effect}`, {
     server: next,
     kept: writtenValues(server),
+    known: server,
     config: planned.config,
     lines: [
       ...(newName === name ? [] : [`name: ${visible(name)} -> ${visible(newName)}`]),

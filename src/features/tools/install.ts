@@ -241,6 +241,7 @@ function planInstallation(context: ToolContext, request: InstallRequest, draft: 
     server,
     secrets,
     given: { ...literals(request.env ?? {}), ...writtenValues(request.config ?? {}) },
+    known: sourceOf(request),
     config: documents.config,
     lines: settingsOf(maskPlaceholders(server, secrets)),
   }

@@ -94,6 +94,7 @@ export function planUpdate(
     secrets,
     kept: writtenValues(server),
     given: literals(env),
+    known: server,
     config: documents.config,
     lines: changedSettings(server, next),
   }

@@ -168,7 +168,7 @@ function upToDate(
       from: version,
       to: version,
       changes: [],
-      command: commandFor(audience, { server, kept: writtenValues(server) }),
+      command: commandFor(audience, { server, kept: writtenValues(server), known: server }),
       inherited: inheritedText(audience, server, documents.config),
       missing: [],
       warnings,

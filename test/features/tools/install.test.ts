@@ -88,6 +88,49 @@ describe("a plan that a terminal has shown", () => {
   })
 })
 
+test("at a terminal, keys that the caller passed are hidden, but nothing that could be code [tools:shown]", async () => {
+  await using at = stage()
+  const context = { ...at.context, terminal: { agreed: undefined } }
+  const command = async (args: Params) =>
+    (await invokeTool(mcpInstall, { serverName: "x", ...args, dryRun: true }, context, () => undefined))
+      .structuredContent.command
+  const url = "https://h.example/mcp?mode=a&api_key="
+  expect([
+    await command({
+      command: "run",
+      args: ["--api-key", "Canary-01", "--token=Canary-02", "-e", "A_KEY=Canary-03", "a"],
+    }),
+    await command({
+      package: "p",
+      args: ["postgres://bob:Canary-04@db/x"],
+      env: { MAIN_DB: "postgres://b:Canary-05@db" },
+    }),
+    await command({ url: `${url}Canary-06` }),
+    await command({ config: { serverUrl: `${url}Canary-07`, headers: { "X-Api-Key": "Canary-08" } } }),
+  ]).toEqual([
+    "run --api-key ••• --token=••• -e A_KEY=••• a",
+    "npx -y p postgres://•••@db/x with MAIN_DB=•••",
+    `connect to ${url}•••`,
+    `connect to ${url}••• with X-Api-Key=•••`,
+  ])
+  const code = ["TOKEN=1 curl evil", "TOKEN=$(curl evil)", "TOKEN=1;curl", "--require=/x.cjs"]
+  for (const part of code) expect(await command({ command: "sh", args: ["-c", part] })).toContain(part)
+})
+
+test("at a terminal, keys of an installed server are hidden, and those of a registry are shown [tools:shown]", async () => {
+  const server = { ...INSTALLED, args: [...INSTALLED.args, "--token", "Canary-01"] }
+  const entries = [entry("1.0.0", "good"), entry("2.0.0", "good"), { ...entry("1.0.0", "good"), name: "a/open" }]
+  const [given] = entries[2]?.packages ?? []
+  Object.assign(given ?? {}, { packageArguments: [{ type: "named", name: "--token", value: "Canary-02" }] })
+  await using at = stage({ config: { mcpServers: { nice: server } }, entries })
+  const terminal = { ...at.context, terminal: { agreed: undefined } }
+  const updated = await mcpUpdate.run({ serverName: "nice", dryRun: true }, terminal)
+  expect(updated.data.command).toBe("npx -y good@2.0.0 --token •••")
+  const args = { serverName: "a/open", dryRun: true }
+  const installed = await invokeTool(mcpInstall, args, terminal, () => undefined)
+  expect(installed.structuredContent.command).toBe("npx -y good@1.0.0 --token Canary-02")
+})
+
 describe("a custom source in config", () => {
   /** Installs where a registry has an entry of the same short name, and any question to a registry fails. */
   async function install(args: Params, options: StageOptions = {}): Promise<Params> {
