@@ -5,14 +5,16 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { ALLOW_COMMANDS, withReferences } from "../commands/resolved-context.ts"
+import { parseDocument } from "../config/document.ts"
 import { documentChanges } from "../config/document-changes.ts"
 import { formatChange } from "../config/document-diff.ts"
-import { writtenServers } from "../config/edit.ts"
+import { keyHolders } from "../config/edit.ts"
+import { keysOf } from "../config/externalize-secrets.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { secretsOf } from "../config/written-values.ts"
 import { systemClock } from "../lib/clock.ts"
 import type { CommandGroup } from "../lib/command-line.ts"
-import { formatIssue, type Issue, RequestError } from "../lib/errors.ts"
+import { ConfigError, formatIssue, type Issue, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { ago, print, say, table } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
@@ -189,14 +191,14 @@ function describeBackups(paths: Paths): readonly ListedBackup[] {
   })
 }
 
-/** Returns the servers in a text of mcp.json; undefined if it is malformed. */
-function serversIn(text: string): ReturnType<typeof writtenServers> | undefined {
+/** Returns the secrets in a text of mcp.json; none if it is malformed: then secrets are recognized only by patterns. */
+function secretsIn(text: string): readonly string[] {
   try {
-    return writtenServers(text)
-  } catch {
-    return undefined
+    const document = parseDocument(text, "mcp.json")
+    const parts = keyHolders(document).map(({ settings }) => ({ server: settings }))
+    return [...secretsOf(parts), ...keysOf(document)]
+  } catch (error) {
+    if (error instanceof ConfigError) return []
+    throw error
   }
 }
-
-/** Returns the secrets in a text of mcp.json; none if it is malformed: then secrets are recognized only by patterns. */
-const secretsIn = (text: string): readonly string[] => secretsOf([...(serversIn(text)?.values() ?? [])])

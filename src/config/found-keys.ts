@@ -1,5 +1,5 @@
 /** Finds what looks like a key in the settings of a server, a registry or a target of notifications: by the name before it, by its form, or by its place in a URL. Pure. */
-import { createRedactor } from "../lib/redact.ts"
+import { createRedactor, hiddenSpans } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Path } from "./document.ts"
@@ -101,8 +101,6 @@ export function withoutKeys(server: Params, hides: (key: FoundKey) => boolean = 
 /** Returns the text of a setting. Lists and objects have none: a client may have sent large ones. */
 const textOf = (value: unknown): string => (typeof value === "object" ? "" : String(value))
 
-const HIDDEN = "[REDACTED]"
-
 /** Whether the value under a name is a key, by the name. */
 const isKey = (name: string, value: string): boolean =>
   isSecretName(name) && !isAbout(name, value) && isOpen(value) && !HARMLESS.test(value.trim())
@@ -131,28 +129,20 @@ const isOpen = (text: string): boolean => text !== "" && !/(?<!\$)(?:\$\$)*\$(?:
 
 /** Returns the keys within a text, which redaction would hide. */
 function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name">[] {
-  const [first = "", ...others] = createRedactor([]).maskCredentials(text).split(HIDDEN)
-  if (others.length === 0 || !text.startsWith(first)) return []
-  const spans: Pick<FoundKey, "start" | "end" | "name">[] = []
   // The default of a reference cannot be moved: no reference may stand within it.
   const references = [...text.matchAll(/\$\{[^}]*(?:\}|$)/g)].map(
     ({ index, 0: { length } }) => [index, index + length] as const,
   )
-  let start = first.length
-  for (const [index, piece] of others.entries()) {
-    const isLast = index === others.length - 1
-    const end = isLast ? text.length - piece.length : text.indexOf(piece, start + 1)
-    if (end <= start) return spans
+  return hiddenSpans(text, createRedactor([]).maskCredentials(text)).flatMap(([start, end]) => {
     const value = text.slice(start, end)
     const name = NAMED.exec(text.slice(0, start))?.[1]
     const isDefault = references.some(([from, to]) => start < to && end > from)
     const isUser = USER.test(value) && text.slice(0, start).endsWith("://") && text[end] === "@"
     const isNamedAbout = name !== undefined && isAbout(name, value)
-    if (isOpen(value) && !isDefault && !HARMLESS.test(value) && !isUser && !isNamedAbout)
-      spans.push({ start, end, name })
-    start = end + piece.length
-  }
-  return spans
+    return isOpen(value) && !isDefault && !HARMLESS.test(value) && !isUser && !isNamedAbout
+      ? [{ start, end, name }]
+      : []
+  })
 }
 
 /** The name before a value: `--api-key=`, `?api_key=`, `Authorization: Bearer `. */

@@ -78,6 +78,17 @@ export function escapeTyped(text: string): string {
 export const foreignReferences = (text: string): readonly string[] =>
   partsOf(text).flatMap((part) => (part.kind === "text" && part.foreign ? [part.text] : []))
 
+/** Whether a text is only references without defaults, perhaps after a scheme such as `Bearer`: then it has no secret of its own. */
+export const isOnlyReferences = (text: string): boolean =>
+  partsOf(text.replace(SCHEME_WORD, "")).every((part) => part.kind === "reference" && part.fallback === undefined)
+
+/** Returns the literal parts of a text: what is not a reference, and the defaults of references. */
+export const literalsIn = (text: string): readonly string[] =>
+  partsOf(text).flatMap((part) => {
+    if (part.kind === "reference") return part.fallback === undefined ? [] : literalsIn(part.fallback)
+    return [part.kind === "dollar" ? "$" : part.text]
+  })
+
 /** Returns the names of the variables that a text refers to. */
 export function referencesIn(text: string): readonly string[] {
   const names: string[] = []
@@ -132,6 +143,8 @@ export function partsOf(text: string): readonly TextPart[] {
 /** Defaults within defaults. */
 const MAX_DEPTH = 16
 const WHOLE_NAME = /^\$[A-Za-z_]\w*$/
+/** The scheme of a header before its credentials. */
+const SCHEME_WORD = /^[A-Za-z][\w-]{0,31} (?=\$)/
 const BARE = /[A-Za-z_]\w*/y
 /** The inside of `${…}`. VS Code's prompts (`${input:…}`) count as missing, rather than reach a server literally. */
 const INSIDE = /^(?:env:)?([A-Za-z_]\w*)(?::-([\s\S]*))?$/

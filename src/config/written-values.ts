@@ -2,6 +2,7 @@
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { isSecretSetting } from "./oauth-settings.ts"
+import { isOnlyReferences, literalsIn, referencesIn } from "./substitution.ts"
 
 /** The settings of a server that have values by name. */
 export type ValueSection = "env" | "headers" | "oauth"
@@ -14,10 +15,12 @@ export const writtenValues = (server: Params): Params => ({
   ),
 })
 
-/** Returns the texts that must be masked when a change of these servers is shown: the values under secret names. */
+/** Returns the texts that must be masked when a change of these servers is shown: the values under secret names, without references. */
 export const secretsOf = (servers: readonly { readonly server: Params }[]): readonly string[] =>
   servers.flatMap(({ server }) =>
-    Object.entries(writtenValues(server)).flatMap(([name, value]) => (isSecretName(name) ? [String(value)] : [])),
+    Object.entries(writtenValues(server)).flatMap(([name, value]) =>
+      isSecretName(name) && !isOnlyReferences(String(value)) ? secretTexts(String(value)) : [],
+    ),
   )
 
 /** Returns the members of `env` and `headers`. In an `env` array, a name alone has no value. */
@@ -31,3 +34,9 @@ export const valuesIn = (server: Params): readonly (readonly [string, string | u
         })
       : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value), key] as const)
   })
+
+// ---
+
+/** A reference stays readable: only the text around it is masked. */
+const secretTexts = (value: string): readonly string[] =>
+  referencesIn(value).length === 0 ? [value] : literalsIn(value)

@@ -55,6 +55,22 @@ export function createLiveRedactor(): {
   }
 }
 
+/** Returns the start and the end of each part of a text that is hidden in its masked form; none from where the two do not fit. */
+export function hiddenSpans(text: string, masked: string): readonly (readonly [start: number, end: number])[] {
+  const [first = "", ...others] = masked.split(HIDDEN)
+  if (!text.startsWith(first)) return []
+  const spans: (readonly [number, number])[] = []
+  let start = first.length
+  for (const [index, piece] of others.entries()) {
+    const isLast = index === others.length - 1
+    const end = isLast ? text.length - piece.length : text.indexOf(piece, start + 1)
+    if (end <= start || !text.startsWith(piece, end)) return spans
+    spans.push([start, end])
+    start = end + piece.length
+  }
+  return spans
+}
+
 /** Whether JSON text has one of these secrets, as it is. */
 export const repeatsSecret = (json: string, secrets: readonly string[]): boolean =>
   secrets.some((secret) => secret.length >= MIN_SECRET && json.includes(JSON.stringify(secret).slice(1, -1)))

@@ -178,6 +178,25 @@ test("a draft of a preset shows what it would include [rest:presets]", async () 
   expect((await api("POST", "/presets/preview", {})).status).toBe(400)
 })
 
+test("a server as it is written shows references, and hides the text around them [rest:secrets]", async () => {
+  const file = join(svc.folder, "mcp.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  const shown = {
+    A_KEY: "${keychain:my key}",
+    B_TOKEN: "${env:X}${file:/x}",
+    C_TOKEN: "Bearer $X",
+    D_TOKEN: "${cmd:op read op://a/b}",
+  }
+  const env = { ...shown, E_TOKEN: `\${X:-${KEY}}`, F_TOKEN: `${KEY}\${X}`, G_TOKEN: "{{user.name}}$X" }
+  svc.write({ ...config, mcpServers: { ...config.mcpServers, refers: { ...OWN, disabled: true, env } } })
+  const { body } = await eventually(async () => {
+    const found = await api("GET", "/config/servers/refers")
+    return found.status === 200 && found
+  })
+  const hidden = { E_TOKEN: "•••", F_TOKEN: "•••", G_TOKEN: env.G_TOKEN }
+  expect((body.server as { env: object }).env).toEqual({ ...shown, ...hidden })
+})
+
 test("the plan of an installation shows no key that came with the request [tools:shown]", async () => {
   const env = { DATABASE: `postgres://bob:${KEY}@db.example/x` }
   const { status, body } = await api("POST", "/install", {

@@ -10,6 +10,7 @@ import { isSecretSetting } from "../../config/oauth-settings.ts"
 import { createPreset, deletePreset, editPreset, type Preset, readPresets } from "../../config/presets.ts"
 import { jsonSchema } from "../../config/schema.ts"
 import { slugOf } from "../../config/server-spec.ts"
+import { isOnlyReferences } from "../../config/substitution.ts"
 import { TOOL_LISTINGS } from "../../config/tool-listing.ts"
 import { digest } from "../../lib/digest.ts"
 import { ConfigError, RequestError } from "../../lib/errors.ts"
@@ -313,10 +314,10 @@ const shownServer = (ports: RestPorts, name: string, written: Written) => ({
 function hidden({ mask }: RestPorts, server: Params): Params {
   const args = Array.isArray(server.args) ? server.args.map(String) : []
   const shown = mapStrings(server, (text, path) => {
-    if (isSecretAt(path, args) && text !== "" && !REFERENCE.test(text)) return HIDDEN
+    if (isSecretAt(path, args) && text !== "" && !isReference(text)) return HIDDEN
     // `env` may be an array of NAME=value.
     const [, name = ""] = path[0] === "env" ? (/^([^=]+)=/.exec(text) ?? []) : []
-    if (isSecretName(name) && !REFERENCE.test(text.slice(name.length + 1))) return `${name}=${HIDDEN}`
+    if (isSecretName(name) && !isReference(text.slice(name.length + 1))) return `${name}=${HIDDEN}`
     return mask(text).replaceAll("[REDACTED]", HIDDEN)
   })
   return isObject(shown) ? shown : {}
@@ -340,8 +341,8 @@ function isSecretAt([key, member, ...more]: readonly (string | number)[], args: 
   }
 }
 
-/** Matches a value that consists of references, perhaps after a scheme such as `Bearer`. */
-const REFERENCE = /^(?:\w+ )?(?:\$\{?\w+\}?|\{\{[^}]*\}\})+$/
+/** Whether a value consists of references, perhaps after a scheme such as `Bearer`, or of expressions. */
+const isReference = (text: string): boolean => isOnlyReferences(text.replace(/\{\{[^{}]*\}\}/g, "$$EXPRESSION"))
 
 /**
  * Returns a server with its hidden texts replaced by the written ones. Throws a RequestError if a hidden text was edited: svc
