@@ -43,10 +43,15 @@ type ReferencesDeps = {
 /** The longest value. */
 export const MAX_BYTES = 64 * 1024
 
-/** The values of the references of one configuration. */
+/** The values of the references of one configuration. A source that hangs delays no other one. */
 export class References {
   private readonly known = new Map<string, Known>()
-  private readonly ended = new AbortController()
+  /** What is being asked for. */
+  private readonly open = new Map<string, PendingValue>()
+  /** Questions that wait until fewer than AT_ONCE are open. */
+  private readonly waiting: (() => void)[] = []
+  private answering = 0
+  private ended = false
   /** Counts loads: a late value of an earlier one is not told. */
   private round = 0
   private cancelRetry: (() => void) | undefined
@@ -65,25 +70,28 @@ export class References {
     const document = this.documentOf(config)
     const wanted = document === undefined ? [] : referencesOf(document, { ...world, dotenv: variablesOf(dotenv) })
     for (const reference of this.known.keys()) if (!wanted.includes(reference)) this.known.delete(reference)
+    for (const [reference, { end }] of this.open) if (!wanted.includes(reference)) end()
     const allowed = this.deps.allowCommands || (this.deps.isDefaultFile && document?.value.allowCommands === true)
     const round = ++this.round
     this.cancelRetry?.()
+    this.retryLater(round, allowed)
     const stale = wanted.filter((reference) => fresh || !this.isFresh(reference, allowed))
-    const work = this.ask(stale, allowed)
+    let isLate = false
+    const work = stale.map(async (reference) => {
+      const changed = await this.ask(reference, allowed, fresh)
+      if (isLate && changed) this.tell(round)
+    })
     const over = new AbortController()
-    void work.then(() => over.abort())
-    const late = await Promise.race([work.then(() => false), delay(clock, patience, over.signal).then(() => true)])
-    if (late)
-      void work.then((changed) => {
-        if (changed && round === this.round && !this.ended.signal.aborted) this.deps.onlate()
-      })
-    void work.then(() => this.retryLater(round, allowed))
+    void Promise.all(work).then(() => over.abort())
+    await delay(clock, patience, over.signal)
+    isLate = true
   }
 
   /** Ends what runs. */
   close(): void {
-    this.ended.abort()
+    this.ended = true
     this.cancelRetry?.()
+    for (const { end } of this.open.values()) end()
   }
 
   // ---
@@ -104,43 +112,61 @@ export class References {
     return allowed && "value" in known.outcome && this.deps.clock.now() - known.at < COMMAND_MS
   }
 
-  /** Asks for values. Resolves to whether one of them has changed. */
-  private async ask(references: readonly string[], allowed: boolean): Promise<boolean> {
-    const left = [...references]
-    let changed = false
-    const worker = async () => {
-      for (let reference = left.shift(); reference !== undefined; reference = left.shift()) {
-        const outcome = await this.outcomeOf(reference, allowed)
-        const before = this.known.get(reference)?.outcome
-        changed ||= JSON.stringify(before) !== JSON.stringify(outcome)
-        this.known.set(reference, { outcome, at: this.deps.clock.now() })
-      }
-    }
-    for (const reference of references)
-      if (!this.known.has(reference)) this.known.set(reference, { outcome: PENDING, at: this.deps.clock.now() })
-    await Promise.all(Array.from({ length: AT_ONCE }, worker))
-    return changed
+  /** Asks for a value, or joins a question for it that is open, unless `fresh`. Resolves to whether the value has changed. */
+  private ask(reference: string, allowed: boolean, fresh: boolean): Promise<boolean> {
+    const open = this.open.get(reference)
+    if (open !== undefined && !fresh) return open.answer
+    open?.end()
+    const over = new AbortController()
+    const question: PendingValue = { end: () => over.abort(), answer: this.answer(reference, allowed, over.signal) }
+    this.open.set(reference, question)
+    if (!this.known.has(reference)) this.known.set(reference, { outcome: PENDING, at: this.deps.clock.now() })
+    void question.answer.then(() => {
+      if (this.open.get(reference) === question) this.open.delete(reference)
+    })
+    return question.answer
   }
 
-  /** Asks again for values that could not be had: a keychain may be locked while the system starts. */
+  private async answer(reference: string, allowed: boolean, signal: AbortSignal): Promise<boolean> {
+    if (this.answering < AT_ONCE) this.answering++
+    else await new Promise<void>((resolve) => this.waiting.push(resolve))
+    const outcome = signal.aborted ? OVERDUE : await this.outcomeOf(reference, allowed, signal)
+    const next = this.waiting.shift()
+    if (next === undefined) this.answering--
+    else next()
+    // The value is not wanted any more, or is asked for anew.
+    if (signal.aborted) return false
+    const before = this.known.get(reference)?.outcome
+    this.known.set(reference, { outcome, at: this.deps.clock.now() })
+    return JSON.stringify(before) !== JSON.stringify(outcome)
+  }
+
+  /** Tells of a value that has come after its load. */
+  private tell(round: number): void {
+    if (round === this.round && !this.ended) this.deps.onlate()
+  }
+
+  /** Asks every minute for values that could not be had: a keychain may be locked while the system starts. */
   private retryLater(round: number, allowed: boolean): void {
-    const failed = [...this.known].filter(([, { outcome }]) => "problem" in outcome).map(([reference]) => reference)
-    if (failed.length === 0 || round !== this.round || this.ended.signal.aborted) return
-    this.cancelRetry = this.deps.clock.after(RETRY_MS, async () => {
-      const changed = await this.ask(failed, allowed)
-      if (round !== this.round || this.ended.signal.aborted) return
-      if (changed) this.deps.onlate()
+    this.cancelRetry = this.deps.clock.after(RETRY_MS, () => {
+      const failed = [...this.known].flatMap(([reference, { outcome }]) => ("problem" in outcome ? [reference] : []))
+      if (failed.length === 0) return
+      for (const reference of failed)
+        if (!this.open.has(reference))
+          void this.ask(reference, allowed, false).then((changed) => {
+            if (changed) this.tell(round)
+          })
       this.retryLater(round, allowed)
     })
   }
 
-  private async outcomeOf(reference: string, allowed: boolean): Promise<ResolvedReference> {
+  private async outcomeOf(reference: string, allowed: boolean, signal: AbortSignal): Promise<ResolvedReference> {
     const colon = reference.indexOf(":")
     const [scheme, rest] = [reference.slice(0, colon), reference.slice(colon + 1)]
     const over = new AbortController()
     const end = () => over.abort()
     const cancel = this.deps.clock.after(TIMEOUT_MS, end)
-    this.ended.signal.addEventListener("abort", end)
+    signal.addEventListener("abort", end)
     const overdue = new Promise<ResolvedReference>((resolve) => {
       over.signal.addEventListener("abort", () => resolve(OVERDUE))
     })
@@ -148,7 +174,7 @@ export class References {
       return await Promise.race([this.valueOf(scheme, rest, allowed, over.signal), overdue])
     } finally {
       cancel()
-      this.ended.signal.removeEventListener("abort", end)
+      signal.removeEventListener("abort", end)
     }
   }
 
@@ -218,6 +244,9 @@ export class References {
 }
 
 // ---
+
+/** A value that is being asked for. `end` gives it up. */
+type PendingValue = { readonly answer: Promise<boolean>; end(): void }
 
 /** A value, and when it was asked for. */
 type Known = { readonly outcome: ResolvedReference; readonly at: number }

@@ -187,3 +187,53 @@ test.each([
 ])("a command line is cut into words without a shell: %s [secrets:commands]", (line, words) => {
   expect(commandWords(line)).toEqual(words)
 })
+
+test("a command that hangs delays neither values that come late nor retries of others [secrets:slow] [secrets:retry]", async () => {
+  const slow = Promise.withResolvers<CommandOutcome>()
+  let failures = 0
+  const { clock, late, references, asked, load } = stage({
+    async command([program]) {
+      if (program === "hangs") return new Promise(() => {})
+      if (program === "slow") return slow.promise
+      failures++
+      return { exitCode: 1, stdout: "", stderr: "" }
+    },
+  })
+  const env = { A: "${cmd:hangs}", B: "${cmd:slow}", C: "${cmd:fails}" }
+  const loaded = load(env)
+  await clock.pass(2000)
+  await loaded
+  slow.resolve({ exitCode: 0, stdout: "value", stderr: "" })
+  await clock.pass(0)
+  expect([references.lookUp("cmd:slow"), late.count, failures]).toEqual([{ value: "value" }, 1, 1])
+  // The load that a late value causes joins the question that is open.
+  const again = load(env)
+  await clock.pass(2000)
+  await again
+  expect([asked.filter((one) => one === "cmd:hangs").length, failures]).toEqual([1, 2])
+  await clock.pass(60_000)
+  expect(failures).toBe(3)
+  expect(references.lookUp("cmd:hangs")).toEqual({ problem: expect.stringContaining("within 60 s") })
+  await clock.pass(60_000)
+  expect([asked.filter((one) => one === "cmd:hangs").length, failures]).toEqual([3, 4])
+  references.close()
+  await clock.pass(0)
+  expect(clock.timers).toBe(0)
+})
+
+test("a refresh asks anew for a value that is still waited for, and a value that is not needed is given up [secrets:refresh]", async () => {
+  const signals: AbortSignal[] = []
+  const { clock, references, load } = stage({
+    command: (_words, signal) => new Promise(() => signals.push(signal)),
+  })
+  const wait = async (loaded: Promise<void>) => {
+    await clock.pass(2000)
+    await loaded
+    return signals.map(({ aborted }) => aborted)
+  }
+  expect(await wait(load({ A: "${cmd:op}" }))).toEqual([false])
+  expect(await wait(load({ A: "${cmd:op}" }, {}, true))).toEqual([true, false])
+  expect(await wait(load({}))).toEqual([true, true])
+  expect([references.lookUp("cmd:op"), clock.timers]).toEqual([undefined, 1])
+  references.close()
+})
