@@ -21,7 +21,7 @@ export type SecretSources = {
   keychain(name: string): Promise<string | null>
   /** Returns the bytes of a regular file. Throws an error with the reason. */
   file(path: string): Uint8Array
-  /** Runs a program to its end, with no more than MAX_BYTES of output. Rejects if it cannot start; ends it with the signal. */
+  /** Runs a program to its end, or until it has printed more than MAX_BYTES. Rejects if it cannot start; ends it with the signal. */
   command(words: readonly string[], signal: AbortSignal): Promise<CommandOutcome>
 }
 
@@ -227,6 +227,10 @@ export class References {
       return { problem: "which is no command line: a quote is not closed, or it is empty" }
     try {
       const { exitCode, stdout, stderr } = await this.deps.sources.command(words, signal)
+      if (Buffer.byteLength(stdout) > MAX_BYTES)
+        return {
+          problem: `and ${program} printed more than ${MAX_BYTES} bytes; make it print only the secret, then run \`svc secret refresh\``,
+        }
       if (exitCode === 0) {
         const value = stdout.replace(/\r?\n$/, "")
         return value === "" ? { problem: `and ${program} printed nothing; run the command by hand` } : { value }

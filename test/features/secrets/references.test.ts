@@ -115,6 +115,7 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
     },
     async command([program]): Promise<CommandOutcome> {
       if (program === "absent") throw new Error("the program is not found")
+      if (program === "long") return { exitCode: 137, stdout: "x".repeat(65_537), stderr: "" }
       return { exitCode: program === "empty" ? 0 : 3, stdout: "", stderr: "first\nno session: token=abcdef123456\n" }
     },
   })
@@ -127,6 +128,7 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
     "file:empty": "/etc/svc/empty is empty; write the secret to it",
     "cmd:absent": "absent cannot run: the program is not found",
     "cmd:empty": "empty printed nothing",
+    "cmd:long": "long printed more than 65536 bytes; make it print only the secret",
     "cmd:fails": "fails ended with exit code 3: no session: token=[REDACTED]",
     "cmd:open 'quote": "a quote is not closed",
   }
