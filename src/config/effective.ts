@@ -14,7 +14,7 @@ import { builtInSettings, type HostEnvironment } from "./plan.ts"
 import type { DefaultsConfig, ServerConfig } from "./schema.ts"
 import { readSections } from "./sections.ts"
 import { REMOTE_ONLY, STDIO_ONLY, SUBSTITUTED_KEYS, transportOf } from "./server-keys.ts"
-import { substitute } from "./substitution.ts"
+import { isOnlyReferences, referencesIn, substitute } from "./substitution.ts"
 
 /** Where a value comes from. */
 type ValueSource = ValueOrigin | "env" | ".env" | "keychain" | "file" | "cmd"
@@ -155,7 +155,9 @@ function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSec
     const flag = /^--?\w/.test(texts[index - 1] ?? "") && isSecretName(texts[index - 1] ?? "")
     if (!secret && !flag) return mask(text)
     // Of a secret, only the scheme before a reference stays readable.
-    return /^(\w+ )?(•••|\$\{(?:keychain|file|cmd):[^}]*\})$/.test(text) ? text : HIDDEN
+    const [reference = "", ...more] = referencesIn(text)
+    const isReference = more.length === 0 && schemeOf(reference) !== undefined && isOnlyReferences(text)
+    return isReference || /^(\w+ )?•••$/.test(text) ? text : HIDDEN
   })
   return row(typed(hidden), sources)
 }

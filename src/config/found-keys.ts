@@ -4,6 +4,7 @@ import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Path } from "./document.ts"
 import { isSecretSetting } from "./oauth-settings.ts"
+import { referenceSpans } from "./substitution.ts"
 
 /** A part of a setting that looks like a key. */
 export type FoundKey = {
@@ -130,9 +131,10 @@ const isOpen = (text: string): boolean => text !== "" && !/(?<!\$)(?:\$\$)*\$(?:
 /** Returns the keys within a text, which redaction would hide. */
 function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name">[] {
   // The default of a reference cannot be moved: no reference may stand within it.
-  const references = [...text.matchAll(/\$\{[^}]*(?:\}|$)/g)].map(
-    ({ index, 0: { length } }) => [index, index + length] as const,
-  )
+  const references = [
+    ...referenceSpans(text),
+    ...[...text.matchAll(/\$\{[^}]*(?:\}|$)/g)].map(({ index, 0: { length } }) => [index, index + length] as const),
+  ]
   return hiddenSpans(text, createRedactor([]).maskCredentials(text)).flatMap(([start, end]) => {
     const value = text.slice(start, end)
     const name = NAMED.exec(text.slice(0, start))?.[1]

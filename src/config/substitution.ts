@@ -82,6 +82,16 @@ export const foreignReferences = (text: string): readonly string[] =>
 export const isOnlyReferences = (text: string): boolean =>
   partsOf(text.replace(SCHEME_WORD, "")).every((part) => part.kind === "reference" && part.fallback === undefined)
 
+/** Returns the start and the end of each reference in a text. */
+export function referenceSpans(text: string): readonly (readonly [start: number, end: number])[] {
+  let end = 0
+  return partsOf(text).flatMap((part) => {
+    const start = end
+    end += part.kind === "dollar" ? "$$".length : part.text.length
+    return part.kind === "reference" ? [[start, end] as const] : []
+  })
+}
+
 /** Returns the literal parts of a text: what is not a reference, and the defaults of references. */
 export const literalsIn = (text: string): readonly string[] =>
   partsOf(text).flatMap((part) => {
@@ -150,19 +160,41 @@ const BARE = /[A-Za-z_]\w*/y
 const INSIDE = /^(?:env:)?([A-Za-z_]\w*)(?::-([\s\S]*))?$/
 const SCHEME = /^((?:input|command|keychain|file|cmd):[\s\S]+)$/
 
-/** Returns the place of the `}` that closes each `${`. Other braces do not nest, as in a shell. */
+/**
+ * Returns the place of the `}` that closes each `${`. Other braces do not nest, as in a shell, and those within quotes of a command do
+ * not count, unless a quote is not closed.
+ */
 function bracesOf(text: string): ReadonlyMap<number, number> {
   const ends = new Map<number, number>()
-  const open: number[] = []
+  return closeBraces(text, ends, text.includes("${cmd:")) ? ends : bracesWithoutQuotes(text)
+}
+
+function bracesWithoutQuotes(text: string): ReadonlyMap<number, number> {
+  const ends = new Map<number, number>()
+  closeBraces(text, ends, false)
+  return ends
+}
+
+/** Finds the closing braces. Returns false if the quotes of a command count and one is not closed. */
+function closeBraces(text: string, ends: Map<number, number>, quotesCount: boolean): boolean {
+  const open: { readonly start: number; readonly isCommand: boolean }[] = []
+  let quote: string | undefined
   for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (char === "$") {
-      if (text[at + 1] === "{") open.push(at++)
-      else if (text[at + 1] === "$") at++
+    const char = text.charAt(at)
+    const isCommand = open.at(-1)?.isCommand === true
+    // As `commandWords` reads them.
+    if (isCommand && char === "\\" && quote !== "'" && /[\s"'\\]/.test(text.charAt(at + 1))) at++
+    else if (quote !== undefined) quote = char === quote ? undefined : quote
+    else if (isCommand && (char === '"' || char === "'")) quote = char
+    else if (char === "$") {
+      if (text[at + 1] === "{") {
+        open.push({ start: at, isCommand: quotesCount && text.startsWith("cmd:", at + 2) })
+        at++
+      } else if (text[at + 1] === "$") at++
     } else if (char === "}") {
-      const start = open.pop()
+      const start = open.pop()?.start
       if (start !== undefined) ends.set(start, at)
     }
   }
-  return ends
+  return quote === undefined && !open.some(({ isCommand }) => isCommand)
 }

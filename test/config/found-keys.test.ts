@@ -15,6 +15,10 @@ describe("what looks like a key", () => {
     expect(texts(server)).toEqual([key])
   })
 
+  test("is not a word of a command that a reference runs", () => {
+    expect(texts({ args: ["--header", "Authorization: Bearer ${cmd:sh -c 'echo }' --token abc123xyz9}"] })).toEqual([])
+  })
+
   test.each(HARMLESS)("stays: %j", (server) => {
     expect(texts(server)).toEqual([])
   })

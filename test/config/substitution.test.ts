@@ -51,6 +51,25 @@ test.each([
   expect(foreignReferences(text)).toEqual(foreign)
 })
 
+test("braces within the quotes of a command belong to it [secrets:reference]", () => {
+  for (const inside of [
+    "cmd:sh -c 'echo {a}b'",
+    'cmd:jq -r ".a | {b: .c} | .b" x.json',
+    'cmd:sh -c "echo \\"}\\" \'}\'"',
+    "cmd:sh -c 'echo ${X}' }",
+    "cmd:op read ${A}",
+  ])
+    expect(referencesIn(`x \${${inside.replace(/ \}$/, "")}} y \${A}`)).toEqual([inside.replace(/ \}$/, ""), "A"])
+  expect(referencesIn("${UNSET:-${cmd:echo '}'}} ${A}")).toEqual(["UNSET", "cmd:echo '}'", "A"])
+  // Elsewhere, quotes are letters.
+  expect(referencesIn("${keychain:it's} ${file:/a'} '${A}'")).toEqual(["keychain:it's", "file:/a'", "A"])
+  // A quote that is not closed does not take the rest of the text.
+  expect(referencesIn("${cmd:echo it's} ${A}")).toEqual(["cmd:echo it's", "A"])
+  expect(referencesIn("${cmd:echo it's} and it's ${A}")).toEqual(["cmd:echo it's", "A"])
+  const open = "${cmd:'".repeat(100_000)
+  expect(referencesIn(open)).toEqual([])
+})
+
 test("references with a scheme are looked up whole", () => {
   expect(referencesIn("${keychain:my key} ${file:/run/x} ${cmd:op read 'op://a/b'} ${UNSET:-${file:d}}")).toEqual([
     "keychain:my key",

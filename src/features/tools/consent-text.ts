@@ -29,6 +29,7 @@ import { OPTION_NAME } from "../../config/plan.ts"
 import type { ServerConfig } from "../../config/schema.ts"
 import { isRemote, readSections, withAliases } from "../../config/sections.ts"
 import { transportOf } from "../../config/server-keys.ts"
+import { partsOf } from "../../config/substitution.ts"
 import { type ValueSection, valuesIn, writtenValues } from "../../config/written-values.ts"
 import { visible } from "../../lib/log.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
@@ -251,12 +252,17 @@ function settingsText(server: Params, hides: Hides): string {
   return values.join(" ")
 }
 
-/** Hides a value except its references to variables. */
+/** Hides a value except its references. */
 const onlyReferences = (value: string): string =>
-  value.replace(REFERENCE_OR_TEXT, (text, reference: string | undefined) => (reference === undefined ? HIDDEN : text))
+  partsOf(value)
+    .map((part) => {
+      if (part.kind !== "reference") return HIDDEN
+      return part.fallback === undefined ? part.text : `\${${part.name}:-${HIDDEN}}`
+    })
+    .join("")
+    .replace(HIDDEN_TWICE, HIDDEN)
 
-/** A reference, or text without one; `$$` is a dollar sign. */
-const REFERENCE_OR_TEXT = /(\$(?:[A-Za-z_]\w*|\{[^}]*\}))|(?:\$\$|[^$]|\$(?![A-Za-z_{]))+/g
+const HIDDEN_TWICE = /(?:•••){2,}/g
 
 const asJson = (value: unknown): string => visible(JSON.stringify(value))
 

@@ -107,11 +107,13 @@ test("at a terminal, keys that the caller passed are hidden, but nothing that co
     }),
     await command({ url: `${url}Canary-06` }),
     await command({ config: { serverUrl: `${url}Canary-07`, headers: { "X-Api-Key": "Canary-08" } } }),
+    await command({ config: { command: "run", env: { A_KEY: "${X:-Canary-09}", B_KEY: "${cmd:a '}'}" } } }),
   ]).toEqual([
     "run --api-key ••• --token=••• -e A_KEY=••• a",
     "npx -y p postgres://•••@db/x with MAIN_DB=•••",
     `connect to ${url}•••`,
     `connect to ${url}••• with X-Api-Key=•••`,
+    "run with A_KEY=${X:-•••} B_KEY=\"${cmd:a '}'}\"",
   ])
   const code = ["TOKEN=1 curl evil", "TOKEN=$(curl evil)", "TOKEN=1;curl", "--require=/x.cjs"]
   for (const part of code) expect(await command({ command: "sh", args: ["-c", part] })).toContain(part)
