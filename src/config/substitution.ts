@@ -158,7 +158,7 @@ const SCHEME_WORD = /^[A-Za-z][\w-]{0,31} (?=\$)/
 const BARE = /[A-Za-z_]\w*/y
 /** The inside of `${…}`. VS Code's prompts (`${input:…}`) count as missing, rather than reach a server literally. */
 const INSIDE = /^(?:env:)?([A-Za-z_]\w*)(?::-([\s\S]*))?$/
-const SCHEME = /^((?:input|command|keychain|file|cmd):[\s\S]+)$/
+const SCHEME = /^((?:input|command):[\s\S]+|(?:keychain|file|cmd):[\s\S]*)$/
 
 /**
  * Returns the place of the `}` that closes each `${`. Other braces do not nest, as in a shell, and those within quotes of a command do

@@ -171,7 +171,7 @@ export class References {
       over.signal.addEventListener("abort", () => resolve(OVERDUE))
     })
     try {
-      return await Promise.race([this.valueOf(scheme, rest, allowed, over.signal), overdue])
+      return withoutNul(scheme, await Promise.race([this.valueOf(scheme, rest, allowed, over.signal), overdue]))
     } finally {
       cancel()
       signal.removeEventListener("abort", end)
@@ -184,6 +184,7 @@ export class References {
   }
 
   private async keychain(name: string): Promise<ResolvedReference> {
+    if (name.trim() === "") return { problem: "which names no secret; write its name, such as ${keychain:GITHUB}" }
     try {
       const value = await this.deps.sources.keychain(name)
       return value === null
@@ -197,6 +198,8 @@ export class References {
   }
 
   private async file(written: string): Promise<ResolvedReference> {
+    if (written.trim() === "")
+      return { problem: "which names no file; write its path, such as ${file:/run/secrets/github}" }
     const { home, folder } = this.deps.world
     const expanded = /^~[\\/]/.test(written) ? join(home, written.slice(2)) : written
     const path = isAbsolute(expanded) ? expanded : join(folder, expanded)
@@ -221,10 +224,13 @@ export class References {
 
   private async command(line: string, allowed: boolean, signal: AbortSignal): Promise<ResolvedReference> {
     if (!allowed) return { problem: COMMANDS_OFF }
+    if (line.includes("\0")) return { problem: "which contains a NUL byte, as no command can; remove it" }
     const words = commandWords(line)
-    const [program] = words ?? []
-    if (words === undefined || program === undefined)
-      return { problem: "which is no command line: a quote is not closed, or it is empty" }
+    if (words === undefined)
+      return { problem: 'in which a quote is not closed; close it, or write \\" for the quote itself' }
+    const [program = ""] = words
+    if (program.trim() === "")
+      return { problem: "which names no command; write one, such as ${cmd:op read op://vault/item/field}" }
     try {
       const { exitCode, stdout, stderr } = await this.deps.sources.command(words, signal)
       if (Buffer.byteLength(stdout) > MAX_BYTES)
@@ -277,6 +283,20 @@ const OVERDUE: ResolvedReference = {
 const PENDING: ResolvedReference = { problem: "whose value svc is still waiting for" }
 const COMMANDS_OFF =
   'and commands are off; write "allowCommands": true at the top level of mcp.json in the configuration directory, or start svc with --allow-commands'
+
+/** Refuses a value that no variable, argument or header can have. */
+function withoutNul(scheme: string, outcome: ResolvedReference): ResolvedReference {
+  if (!("value" in outcome && outcome.value.includes("\0"))) return outcome
+  return {
+    problem: `and ${SOURCES[scheme] ?? "its value"} contains a NUL byte, as no variable can; store it encoded, for example as base64`,
+  }
+}
+
+const SOURCES: Readonly<Record<string, string>> = {
+  keychain: "the secret in the keychain",
+  file: "the file",
+  cmd: "the output of the command",
+}
 
 /** Returns the references that a configuration needs now, each once: those of its servers and registries that are on, and of its notifications. */
 function referencesOf(document: Document, world: HostEnvironment): readonly string[] {

@@ -104,17 +104,20 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
   const missing = Object.assign(new Error("ENOENT: no such file"), { code: "ENOENT" })
   const { references, load } = stage({
     async keychain(name) {
+      if (name === "nul") return "a\0b"
       if (name === "locked") throw new Error("is locked")
       return null
     },
     file(path) {
       if (path.endsWith("empty")) return new Uint8Array([0x0a])
+      if (path.endsWith("nul")) return new Uint8Array([0x61, 0x00])
       if (path.endsWith("bytes")) return Uint8Array.of(0xff)
       if (path.endsWith("long")) return new Uint8Array(65_537)
       throw missing
     },
     async command([program]): Promise<CommandOutcome> {
       if (program === "absent") throw new Error("the program is not found")
+      if (program === "nul") return { exitCode: 0, stdout: "a\0b", stderr: "" }
       if (program === "long") return { exitCode: 137, stdout: "x".repeat(65_537), stderr: "" }
       return { exitCode: program === "empty" ? 0 : 3, stdout: "", stderr: "first\nno session: token=abcdef123456\n" }
     },
@@ -130,7 +133,15 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
     "cmd:empty": "empty printed nothing",
     "cmd:long": "long printed more than 65536 bytes; make it print only the secret",
     "cmd:fails": "fails ended with exit code 3: no session: token=[REDACTED]",
-    "cmd:open 'quote": "a quote is not closed",
+    "cmd:open 'quote": 'in which a quote is not closed; close it, or write \\" for the quote itself',
+    "cmd:": "which names no command; write one, such as ${cmd:op",
+    "cmd: ''": "which names no command; write one",
+    "cmd:a\0b": "which contains a NUL byte, as no command can; remove it",
+    "cmd:nul": "and the output of the command contains a NUL byte, as no variable can; store it encoded",
+    "file:nul": "and the file contains a NUL byte",
+    "keychain:nul": "and the secret in the keychain contains a NUL byte",
+    "keychain: ": "which names no secret; write its name",
+    "file:": "which names no file; write its path",
   }
   await load(Object.fromEntries(Object.keys(wanted).map((one, index) => [`V${index}`, `\${${one}}`])))
   for (const [reference, says] of Object.entries(wanted))
