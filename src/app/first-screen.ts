@@ -2,8 +2,10 @@
  * Shows the start of svc. On a terminal: a status line with the servers that are starting, then a summary with the servers
  * that need attention, the address, and the commands to run next. Elsewhere: one line of the log.
  */
+
 import type { Snapshot } from "../agent/snapshot.ts"
 import { type Clock, systemClock } from "../lib/clock.ts"
+import { shellWord } from "../lib/shell-word.ts"
 import { cut, formatFacts, formatTable } from "../lib/table.ts"
 import { type Look, paint } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
@@ -90,7 +92,7 @@ export function summaryScreen(
   look: Look,
 ): string {
   const { servers, invalid } = status
-  const flags = configFlags.map((word) => ` ${quoted(word)}`).join("")
+  const flags = configFlags.map((word) => ` ${shellWord(word, false)}`).join("")
   const where = endpoint === undefined ? "" : `: ${endpoint}`
   const troubled = [
     ...servers.filter(needsAttention).map((one) => [one.id, one.state, adviceFor(one, flags)] as const),
@@ -161,9 +163,6 @@ function shellLines(command: string, width: number): readonly string[] {
 
 /** Commands that install a package before they run it. */
 const RUNNERS = ["npx", "uvx", "bunx", "dnx", "docker"]
-
-/** Quotes a word for a shell, if it needs that. */
-const quoted = (word: string): string => (/^[\w@%+=:,./~-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)
 
 const needsAttention = ({ state }: ServerStatus): boolean => state !== "connected" && state !== "asleep"
 

@@ -8,6 +8,7 @@ import { schemeOf } from "../config/environment.ts"
 import { moveKeys } from "../config/externalize-secrets.ts"
 import type { HostEnvironment } from "../config/plan.ts"
 import { referencesIn } from "../config/substitution.ts"
+import { isStorableName, NAME_RULE } from "../features/secrets/references.ts"
 import { hasSecret, readSecret, removeSecret, storedNames, storeSecret } from "../features/secrets/secret-store.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -166,11 +167,11 @@ const referenceTo = (name: string, place: Place): string =>
 function nameOf(args: Readonly<Record<string, unknown>>): string {
   const name = String(args.name)
   const isVariable = placeOf(args, "keychain") === ".env"
-  if (isVariable ? /^[A-Za-z_]\w*$/.test(name) : /^[^\s{}$"'`\\\p{Cc}]{1,200}$/u.test(name)) return name
+  if (isVariable ? /^[A-Za-z_]\w*$/.test(name) : isStorableName(name)) return name
   throw usageError(
     isVariable
       ? `"${name}" is no name of a variable: use letters, digits and _, with no digit first`
-      : `"${name}" is no name of a secret: leave out blanks, quotes, braces, $ and backslashes`,
+      : `"${name}" is no name of a secret: choose one of at most 200 characters ${NAME_RULE}`,
   )
 }
 

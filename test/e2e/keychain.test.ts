@@ -33,6 +33,12 @@ async function openKeychain(folder: string) {
   }
 }
 
+/** Returns the words of a line as a shell reads them. */
+const wordsOf = (line: string): string[] => {
+  const { stdout } = Bun.spawnSync(["sh", "-c", `printf '%s\\n' ${line}`])
+  return stdout.toString().trim().split("\n")
+}
+
 test.skipIf(NO_KEYCHAIN)(
   "keys move to the keychain beside what it has, whatever .env and the environment have [secrets:moved]",
   async () => {
@@ -54,6 +60,16 @@ test.skipIf(NO_KEYCHAIN)(
       C_KEY: "${keychain:C_KEY}",
     })
     expect((await svc(["config", "check"])).code).toBe(0)
+    // A name with a blank, as the message about a missing secret writes it.
+    writeFileSync(
+      file,
+      JSON.stringify({ mcpServers: { x: { command: "true", env: { K: "${keychain:with space}" } } } }),
+    )
+    const { stdout: checked } = await svc(["config", "check"])
+    const [, remedy = ""] = /`svc (secret set .*)` stores it/.exec(checked) ?? []
+    expect((await svc(wordsOf(remedy), "canary-4")).code).toBe(0)
+    expect((await svc(["config", "check"])).code).toBe(0)
+    expect((await svc(["secret", "set", " blank"], "canary-5")).stderr).toContain("is no name of a secret")
     const refused = await svc(["secret", "set", "BYTES"], new Uint8Array([0x63, 0xe9]))
     expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("is not UTF-8 text")])
   },

@@ -14,6 +14,7 @@ import { type Clock, delay } from "../../lib/clock.ts"
 import { commandWords } from "../../lib/command-words.ts"
 import { ConfigError, messageOf } from "../../lib/errors.ts"
 import { createRedactor } from "../../lib/redact.ts"
+import { shellWord } from "../../lib/shell-word.ts"
 
 /** The sources outside of svc. */
 export type SecretSources = {
@@ -39,6 +40,13 @@ type ReferencesDeps = {
   /** A value has changed since the last load that asked for it. */
   onlate(): void
 }
+
+/** Whether a secret of the keychain can have a name: it must fit into a reference and into a command. */
+export const isStorableName = (name: string): boolean =>
+  name.trim() === name && /^[^{}$"'`\\\p{Cc}]{1,200}$/u.test(name)
+
+/** What is wrong with other names. */
+export const NAME_RULE = "without quotes, braces, $, backslashes, and blanks at its ends"
 
 /** The longest value. */
 export const MAX_BYTES = 64 * 1024
@@ -187,9 +195,11 @@ export class References {
     if (name.trim() === "") return { problem: "which names no secret; write its name, such as ${keychain:GITHUB}" }
     try {
       const value = await this.deps.sources.keychain(name)
-      return value === null
-        ? { problem: `which the keychain does not have; \`svc secret set ${name}\` stores it` }
-        : { value }
+      if (value !== null) return { value }
+      const remedy = isStorableName(name)
+        ? `\`svc secret set ${shellWord(name, this.deps.world.platform === "win32")}\` stores it`
+        : `choose a name that \`svc secret set\` can store: ${NAME_RULE}`
+      return { problem: `which the keychain does not have; ${remedy}` }
     } catch (error) {
       return {
         problem: `and the keychain cannot be read: ${messageOf(error)}; unlock it, then run \`svc secret refresh\``,

@@ -124,6 +124,8 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
   })
   const wanted: Readonly<Record<string, string>> = {
     "keychain:none": "which the keychain does not have; `svc secret set none` stores it",
+    "keychain:with space": "which the keychain does not have; `svc secret set 'with space'` stores it",
+    "keychain:it's": "choose a name that `svc secret set` can store: without quotes",
     "keychain:locked": "is locked; unlock it",
     "file:gone": "/etc/svc/gone cannot be read: it does not exist",
     "file:bytes": "is not UTF-8",
