@@ -6,7 +6,8 @@
 import { mapStrings } from "../lib/json.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Document, type Path, parseDocument } from "./document.ts"
-import { keyHolders, SECTIONS, setAt } from "./edit.ts"
+import { addVariables } from "./dotenv.ts"
+import { keyHolders, SECTIONS, setAt, writtenServers } from "./edit.ts"
 import { HIDDEN } from "./effective.ts"
 import { lookUpVariable } from "./environment.ts"
 import { keysIn, keyText } from "./found-keys.ts"
@@ -127,10 +128,39 @@ export function moveKeys(
   return { config: text, variables, places }
 }
 
-/** Returns the settings of a server that look like keys, such as `github: env.TOKEN`, each once. */
-export const keyPlaces = (name: string, server: Params): readonly string[] => [
-  ...new Set(keysIn(server).map(({ path }) => placeOf(name, path))),
-]
+/** Returns the settings of servers that look like keys, such as `github: env.TOKEN`, if a change adds a key or another copy of one. */
+export function newKeyPlaces(before: string, after: string, names: readonly string[]): readonly string[] {
+  const [known, now] = [keyCounts(before), keyCounts(after)]
+  const isNew = (value: string) => (now.get(value) ?? 0) > (known.get(value) ?? 0)
+  return [...writtenServers(after)].flatMap(([name, { server }]) => {
+    const keys = names.includes(name) ? keysIn(server) : []
+    return keys.some((key) => isNew(keyText(server, key)))
+      ? [...new Set(keys.map(({ path }) => placeOf(name, path)))]
+      : []
+  })
+}
+
+/** Returns a warning for each setting in `newKeyPlaces`. */
+export const openKeyWarnings = (...change: Parameters<typeof newKeyPlaces>): readonly string[] =>
+  newKeyPlaces(...change).map(
+    (place) => `${place} looks like a key, and mcp.json has it in clear; \`svc secret import\` moves it to .env`,
+  )
+
+/** The texts of mcp.json and of `.env`. */
+type Texts = { readonly config: string; readonly dotenv: string }
+
+/** Returns changed texts with the keys of servers in `.env`, if the change adds a key. `file`: what errors call `.env`. */
+export function withoutNewKeys(
+  before: Texts,
+  after: Texts,
+  names: readonly string[],
+  worldOf: (dotenv: string) => HostEnvironment,
+  file = ".env",
+): Texts {
+  if (newKeyPlaces(before.config, after.config, names).length === 0) return after
+  const moved = moveKeys(after.config, names, worldOf(after.dotenv))
+  return { config: moved.config, dotenv: addVariables(after.dotenv, moved.variables, file) }
+}
 
 /** Returns what looks like a key in mcp.json, each as often as it stands there. */
 export const keysOf = (document: Pick<Document, "value">): readonly string[] =>
@@ -147,6 +177,13 @@ export const literals = (values: Readonly<Record<string, string>>): Readonly<Rec
 export const isReference = (text: string): boolean => /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(text)
 
 // ---
+
+/** Returns how often each key stands in mcp.json. */
+function keyCounts(config: string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const key of keysOf(parseDocument(config, "mcp.json"))) counts.set(key, (counts.get(key) ?? 0) + 1)
+  return counts
+}
 
 /** Matches an option of a command, but not a PEM key, which also begins with dashes. */
 const OPTION = /^-(?!----)/

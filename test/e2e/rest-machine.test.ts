@@ -209,6 +209,28 @@ test("the plan of an installation shows no key that came with the request [tools
   expect(JSON.stringify(body)).not.toContain(KEY)
 })
 
+test("every way to write a server warns of a key in clear, and moves it if asked to [secrets:moved]", async () => {
+  const server = { ...OWN, disabled: true, env: { FIRST_TOKEN: `${KEY.slice(0, -4)}0001` } }
+  const warning = (name: string) =>
+    `clear: env.${name} looks like a key, and mcp.json has it in clear; \`svc secret import\` moves it to .env`
+  const added = await api("POST", "/servers", { name: "clear", server })
+  expect([added.status, added.body.warnings]).toEqual([201, [warning("FIRST_TOKEN")]])
+  const { body, headers } = await api("GET", "/config/servers/clear")
+  const env = { FIRST_TOKEN: "•••", SECOND_TOKEN: `${KEY.slice(0, -4)}0002` }
+  const match = { "if-match": headers.get("etag") ?? "" }
+  const put = await api("PUT", "/config/servers/clear", { server: { ...(body.server as object), env } }, match)
+  expect(put.body.warnings).toEqual([warning("FIRST_TOKEN"), warning("SECOND_TOKEN")])
+  expect((await api("PATCH", "/servers/clear", { patch: { tags: ["a"] } })).body.warnings).toEqual([])
+  const patch = { env: { THIRD_TOKEN: `${KEY.slice(0, -4)}0003` } }
+  expect((await api("PATCH", "/servers/clear", { patch, dryRun: true })).body.warnings).toContain(
+    warning("THIRD_TOKEN"),
+  )
+  const moved = await api("PATCH", "/servers/clear", { patch, moveKeys: true })
+  expect([moved.status, moved.body.warnings]).toEqual([200, []])
+  expect(JSON.stringify(written().clear)).not.toContain(KEY.slice(0, -4))
+  expect(written().clear.env.THIRD_TOKEN).toBe(`${"$"}{THIRD_TOKEN}`)
+})
+
 test("a key that a change of a server adds goes to .env, and one that was there stays where it is [secrets:moved]", async () => {
   const path = "/config/servers/keyed"
   const file = join(svc.folder, "mcp.json")

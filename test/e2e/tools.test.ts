@@ -86,7 +86,7 @@ test.each(CLIENTS)(
     expect(dry.structuredContent).toMatchObject({
       serverName: "one",
       dryRun: true,
-      warnings: ["the secret MY_TOKEN is written into mcp.json; put it into .env and refer to it as ${MY_TOKEN}"],
+      warnings: [expect.stringContaining("one: env.MY_TOKEN looks like a key, and mcp.json has it in clear")],
     })
     expect(dry.structuredContent.changes).toContainEqual({ key: "env.MY_TOKEN", from: "•••", to: "•••" } as never)
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBe(before)

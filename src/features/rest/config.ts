@@ -6,6 +6,7 @@ import { presetIncludes } from "../../catalog/view-rules.ts"
 import { parseDocument } from "../../config/document.ts"
 import { addServer, writtenServers } from "../../config/edit.ts"
 import { HIDDEN } from "../../config/effective.ts"
+import { openKeyWarnings, withoutNewKeys } from "../../config/externalize-secrets.ts"
 import { isSecretSetting } from "../../config/oauth-settings.ts"
 import { createPreset, deletePreset, editPreset, type Preset, readPresets } from "../../config/presets.ts"
 import { jsonSchema } from "../../config/schema.ts"
@@ -25,7 +26,7 @@ import { resolveServerName, validateChange } from "../tools/plan-change.ts"
 import { requireModest } from "../tools/tool.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
-import { describeAll, withoutNewKeys } from "./servers.ts"
+import { describeAll } from "./servers.ts"
 import { issueSchema, presetSchema } from "./shapes.ts"
 import { requireTools } from "./zero-tools.ts"
 
@@ -117,8 +118,8 @@ const replace = defineEndpoint({
       requireTools(ports, [[name, server]], body.confirmZeroTools)
       if (isDeepStrictEqual(server, now.server)) return written
       const edited = { ...written, config: addServer(name, server, true)(written.config) }
-      const next = body.moveKeys ? withoutNewKeys(ports, written, edited, name) : edited
-      warnings = validateChange(ports, written, next)
+      const next = body.moveKeys ? withoutNewKeys(written, edited, [name], ports.editor.world) : edited
+      warnings = [...validateChange(ports, written, next), ...openKeyWarnings(written.config, next.config, [name])]
       return next
     })
     const after = writtenOf(ports.editor.read().config, name)

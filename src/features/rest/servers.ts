@@ -1,17 +1,15 @@
 /** Endpoints for servers: their settings and states, and changes of one server. */
 import * as z from "zod"
 import { parseDocument } from "../../config/document.ts"
-import { addVariables } from "../../config/dotenv.ts"
 import { addServer } from "../../config/edit.ts"
 import { effectiveOf } from "../../config/effective.ts"
-import { moveKeys } from "../../config/externalize-secrets.ts"
+import { openKeyWarnings, withoutNewKeys } from "../../config/externalize-secrets.ts"
 import { slugOf } from "../../config/server-spec.ts"
 import { ConfigError, RequestError } from "../../lib/errors.ts"
 import { compact } from "../../lib/json.ts"
 import { unknownNameError } from "../../lib/nearest.ts"
 import { approveTools } from "../../report/approvals.ts"
 import type { Status } from "../../report/status.ts"
-import type { WrittenDocuments } from "../../store/transaction.ts"
 import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
 import { mcpEdit } from "../tools/edit.ts"
 import { mcpEnable } from "../tools/enable.ts"
@@ -87,8 +85,8 @@ const add = defineEndpoint({
     let warnings: readonly string[] = []
     const { outcome, reload } = await applyEdit(ports, name, (written) => {
       const added = { ...written, config: addServer(name, server, false, template)(written.config) }
-      const next = movesKeys ? withoutKeys(ports, added, name) : added
-      warnings = validateChange(ports, written, next)
+      const next = movesKeys ? withoutNewKeys(written, added, [name], ports.editor.world) : added
+      warnings = [...validateChange(ports, written, next), ...openKeyWarnings(written.config, next.config, [name])]
       return next
     })
     return { server: describeOne(ports, name), reload, warnings: [...warnings, ...warningsOf(name, outcome)] }
@@ -239,20 +237,6 @@ export const statusNow = (ports: RestPorts): Status => runningOf(contextOf(ports
 // ---
 
 const MAX_NAME = 100
-
-/** Moves what looks like a key in a server to `.env`, if the server has another key than before. */
-export function withoutNewKeys(ports: RestPorts, before: WrittenDocuments, after: WrittenDocuments, name: string) {
-  const keysOf = ({ config, dotenv }: WrittenDocuments) =>
-    Object.values(moveKeys(config, [name], ports.editor.world(dotenv)).variables)
-  const known = new Set(keysOf(before))
-  return keysOf(after).every((key) => known.has(key)) ? after : withoutKeys(ports, after, name)
-}
-
-/** Moves what looks like a key in a server to `.env`. */
-function withoutKeys({ editor }: RestPorts, { config, dotenv }: WrittenDocuments, name: string): WrittenDocuments {
-  const moved = moveKeys(config, [name], editor.world(dotenv))
-  return { config: moved.config, dotenv: addVariables(dotenv, moved.variables, ".env") }
-}
 
 const contextOf = (ports: RestPorts): ServersContext => ({ ...ports, redactAll: ports.mask })
 

@@ -3,13 +3,14 @@ import * as z from "zod"
 import { hidesEveryTool } from "../../catalog/tool-settings.ts"
 import { patchServer, renameServer } from "../../config/edit.ts"
 import { HIDDEN } from "../../config/effective.ts"
+import { openKeyWarnings, withoutNewKeys } from "../../config/externalize-secrets.ts"
 import { isDisabled } from "../../config/plan.ts"
 import { writtenValues } from "../../config/written-values.ts"
 import { mapStrings } from "../../lib/json.ts"
 import { visible } from "../../lib/log.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import type { DocumentChange, WrittenDocuments } from "../../store/transaction.ts"
-import { isObject, type Params } from "../../wire/message.ts"
+import type { Params } from "../../wire/message.ts"
 import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
 import { type ConsentKind, confirm, STARTING } from "./consent.ts"
 import { changedKeys, changedSettings, type Question, questionOn, quoted, settingsOf } from "./consent-text.ts"
@@ -22,7 +23,7 @@ export const mcpEdit = defineTool({
   category: "management",
   title: "Edit an MCP server's configuration",
   description:
-    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. svc refuses an invalid result and writes nothing. Use dryRun first to see what would change. A person must approve changes to what runs and to what other clients see. Put secrets into .env and refer to them as ${NAME}.',
+    'Changes a server\'s configuration by a JSON merge patch (RFC 7396): members replace, null removes, objects merge, arrays are replaced whole. For example {"requestTimeout": 60000, "disabledTools": ["write_file"], "env": {"OLD": null}}. svc refuses an invalid result and writes nothing. Use dryRun first to see what would change. A person must approve changes to what runs and to what other clients see. Put secrets into .env and refer to them as ${NAME}, or set moveKeys.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   input: z.object({
     serverName: SERVER_NAME,
@@ -32,6 +33,10 @@ export const mcpEdit = defineTool({
       .boolean()
       .default(false)
       .describe("true lets the edit hide the last tool that the server offers"),
+    moveKeys: z
+      .boolean()
+      .default(false)
+      .describe("true moves what looks like a new key to .env, and writes references in its place"),
     dryRun: z.boolean().default(false).describe("Only show what would change"),
   }),
   output: z.object({
@@ -45,12 +50,12 @@ export const mcpEdit = defineTool({
     reload: reloadSchema.optional(),
     warnings: z.array(z.string()),
   }),
-  async run({ serverName, patch, newName, confirmZeroTools, dryRun }, context) {
+  async run({ serverName, patch, newName, confirmZeroTools, moveKeys, dryRun }, context) {
     if (Object.keys(patch).length === 0 && newName === undefined)
       throw new ToolError("invalid_argument", "There is nothing to change; give a patch or a newName")
     const documents = context.editor.read()
     const name = resolveServerName(documents.config, serverName)
-    const plan = planEdit(context, { documents, name, patch, newName })
+    const plan = planEdit(context, { documents, name, patch, newName, moveKeys })
     const { newName: after, changes, question } = plan
     const warnings = [...plan.warnings]
     if (!confirmZeroTools && wouldOfferNothing(context, name, plan.next)) {
@@ -96,6 +101,7 @@ export type EditRequest = {
   readonly name: string
   readonly patch: Params
   readonly newName: string | undefined
+  readonly moveKeys: boolean
 }
 
 export type EditPlan = {
@@ -114,7 +120,7 @@ export type EditPlan = {
 /** Plans an edit. Throws a ToolError, or a RequestError, if its result is not valid. */
 export function planEdit(
   context: Pick<ToolContext, "editor">,
-  { documents, name, patch, newName = name }: EditRequest,
+  { documents, name, patch, newName = name, moveKeys }: EditRequest,
 ): EditPlan {
   const server = writtenServer(documents.config, name)
   const edited = ({ config, dotenv }: WrittenDocuments): WrittenDocuments => {
@@ -122,7 +128,14 @@ export function planEdit(
     return { config: newName === name ? patched : renameServer(name, newName)(patched), dotenv }
   }
   const planned = edited(documents)
-  const warnings = [...validateChange(context, documents, planned), ...openSecrets(patch)]
+  // The question and the changes show what was given, so that no code hides in what moves.
+  const moved = (before: WrittenDocuments, after: WrittenDocuments): WrittenDocuments =>
+    moveKeys ? withoutNewKeys(before, after, [newName], context.editor.world) : after
+  const result = moved(documents, planned)
+  const warnings = [
+    ...validateChange(context, documents, result),
+    ...openKeyWarnings(documents.config, result.config, [newName]),
+  ]
   const next = writtenServer(planned.config, newName)
   const changed = changedKeys(server, next)
   const starts = changed.includes("disabled") && !isDisabled(next)
@@ -155,7 +168,7 @@ export function planEdit(
     question,
     change(written) {
       requireUnchanged(written, documents, name)
-      const changed = edited(written)
+      const changed = moved(written, edited(written))
       validateChange(context, written, changed)
       return changed
     },
@@ -226,16 +239,6 @@ function shownValue(key: string, value: unknown): string | undefined {
 }
 
 const HOLDS_SECRETS: ReadonlySet<string> = new Set(["env", "headers", "oauth"])
-
-/** Returns warnings about secrets that a patch writes into mcp.json. */
-const openSecrets = ({ env, headers }: Params): readonly string[] =>
-  [env, headers].flatMap((section) =>
-    Object.entries(isObject(section) ? section : {}).flatMap(([name, value]) =>
-      typeof value === "string" && isSecretName(name) && !value.includes("$") && value !== ""
-        ? [`the secret ${name} is written into mcp.json; put it into .env and refer to it as \${${name}}`]
-        : [],
-    ),
-  )
 
 const keysText = (changes: readonly Change[]): string =>
   changes.length === 0 ? "nothing" : listText(changes.map(({ key }) => key))

@@ -12,7 +12,7 @@ const CONFIG = { mcpServers: { a: SERVER, b: { command: "x" } } }
 
 async function planned(patch: Params, newName?: string, config: object = CONFIG) {
   await using at = stage({ config })
-  return planEdit(at.context, { documents: at.context.editor.read(), name: "a", patch, newName })
+  return planEdit(at.context, { documents: at.context.editor.read(), name: "a", patch, newName, moveKeys: false })
 }
 
 describe("the plan of an edit", () => {
@@ -90,11 +90,24 @@ describe("the plan of an edit", () => {
     expect(warnings).toEqual([expect.stringContaining('did you mean "disabledTools"?')])
   })
 
-  test("warns of a secret that is written into mcp.json, not of a reference", async () => {
-    const text = "is written into mcp.json; put it into .env and refer to it as ${A_TOKEN}"
-    expect((await planned({ env: { A_TOKEN: "given" } })).warnings).toEqual([`the secret A_TOKEN ${text}`])
-    expect((await planned({ env: { A_TOKEN: "$$X", B_TOKEN: "", MODE: "given" } })).warnings).toEqual([])
-    expect((await planned({ headers: { "X-Api-Key": "given" } })).warnings.at(-1)).toContain("X-Api-Key is written")
+  test("warns of a key that is written into mcp.json, not of a reference [secrets:moved]", async () => {
+    const text = "looks like a key, and mcp.json has it in clear; `svc secret import` moves it to .env"
+    expect((await planned({ env: { A_TOKEN: "given" } })).warnings).toContain(`a: env.A_TOKEN ${text}`)
+    expect((await planned({ args: ["--token", "given"] })).warnings).toContain(`a: args[1] ${text}`)
+    expect((await planned({ env: { A_TOKEN: "${X:-d}", B_TOKEN: "", MODE: "given" } }, "c")).warnings).toEqual([])
+    expect((await planned({ headers: { "X-Api-Key": "given" } })).warnings.at(-1)).toContain(`X-Api-Key ${text}`)
+  })
+
+  test("with moveKeys, puts a new key into .env, and shows it to the person all the same [secrets:moved]", async () => {
+    await using at = stage({ config: CONFIG, answer: true })
+    await at.start()
+    const patch = { env: { A_TOKEN: "Canary-01" }, args: ["a", "--token", "Canary-02"] }
+    const { warnings } = await at.run(mcpEdit, { serverName: "a", patch, moveKeys: true })
+    expect(warnings).toEqual([])
+    expect(at.servers().a).toMatchObject({ env: { A_TOKEN: "${A_TOKEN}" }, args: ["a", "--token", "${A_A_TOKEN}"] })
+    expect(JSON.stringify(at.documents().config)).not.toContain("Canary")
+    for (const line of ["A_TOKEN=Canary-01", "A_A_TOKEN=Canary-02"]) expect(at.documents().dotenv).toContain(line)
+    expect(at.asked).toEqual([expect.stringContaining("--token Canary-02 with API_KEY=••• A_TOKEN=Canary-01")])
   })
 
   test("is refused if the result is not valid", async () => {
