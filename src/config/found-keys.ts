@@ -18,8 +18,8 @@ export type FoundKey = {
 }
 
 /**
- * Returns what looks like a key in `env`, `headers`, `oauth`, `args`, `command`, `url` and `secret` of a server or another part of
- * mcp.json, in the order of the settings.
+ * Returns what looks like a key in `env`, `headers`, `oauth`, `args`, `command`, `url` (`serverUrl`, `httpUrl`) and `secret` of a server
+ * or another part of mcp.json, in the order of the settings.
  * References and placeholders are none, and neither are settings about keys: `AUTH_TYPE`, `--key-file`, `MAX_TOKENS`. What stands under
  * one of `names` in `env` or `headers` is a key, whatever it looks like.
  */
@@ -51,6 +51,7 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
       found.push({ path: ["oauth", name], start: 0, end: value.length, name })
   if (Array.isArray(server.args)) {
     const words = server.args.map(textOf)
+    const isContainer = [textOf(server.command), ...words].some((word) => CONTAINER.test(word))
     for (const [index, word] of words.entries()) {
       const flag = words[index - 1] ?? ""
       const isValue = /^--?[a-z]/i.test(flag) && !flag.includes("=") && !word.startsWith("-")
@@ -59,10 +60,15 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
       if (isValue && isKey(flag, word)) found.push({ path: ["args", index], start: 0, end: word.length, name: flag })
       else if (head !== "" && isKey(name, word.slice(head.length)))
         found.push({ path: ["args", index], start: head.length, end: word.length, name })
-      else within(["args", index], word)
+      else {
+        const password = isContainer ? undefined : passwordOf(flag, word)
+        if (password === undefined) within(["args", index], word)
+        else found.push({ path: ["args", index], start: password, end: word.length, name: "password" })
+      }
     }
   }
-  for (const key of ["command", "url"] as const) if (typeof server[key] === "string") within([key], server[key])
+  for (const key of ["command", "url", "serverUrl", "httpUrl"] as const)
+    if (typeof server[key] === "string") within([key], server[key])
   // Signs the requests to a webhook.
   if (typeof server.secret === "string" && isOpen(server.secret))
     found.push({ path: ["secret"], start: 0, end: server.secret.length, name: "secret" })
@@ -106,9 +112,14 @@ const textOf = (value: unknown): string => (typeof value === "object" ? "" : Str
 const isKey = (name: string, value: string): boolean =>
   isSecretName(name) && !isAbout(name, value) && isOpen(value) && !HARMLESS.test(value.trim())
 
-/** Whether a setting is about keys, such as `AUTH_TYPE`, or has the name of a field, such as `SORT_KEY=created_at`. */
+/**
+ * Whether a setting is about keys, such as `AUTH_TYPE`, has the name of a field, such as `SORT_KEY=created_at`, or the identifier of a key,
+ * such as `APNS_KEY_ID`. Some services call a key itself so: then its form shows it.
+ */
 const isAbout = (name: string, value: string): boolean =>
-  ABOUT.test(name) || (FIELD_KEY.test(name) && FIELD.test(value.trim()))
+  ABOUT.test(name) ||
+  (FIELD_KEY.test(name) && FIELD.test(value.trim())) ||
+  (KEY_ID.test(name) && createRedactor([]).maskCredentials(value) === value)
 
 /** Names of settings about keys. */
 const ABOUT =
@@ -116,6 +127,8 @@ const ABOUT =
 
 /** Names of settings that select a field or a record; keys may have them too: `COSMOS_PRIMARY_KEY`. */
 const FIELD_KEY = /(?:^|[_-])(?:primary|sort|order|partition|foreign|row|range|group|join|cache)[_-]?key$|^-{0,2}key$/i
+/** Names of identifiers of keys. */
+const KEY_ID = /key[_-]?id$/i
 /** The name of a field: one to three words of letters. */
 const FIELD = /^[a-z]{1,12}(?:[_-][a-z]{1,12}){0,2}$/i
 /** A user without a password before a host. */
@@ -135,7 +148,9 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
     ...referenceSpans(text),
     ...[...text.matchAll(/\$\{[^}]*(?:\}|$)/g)].map(({ index, 0: { length } }) => [index, index + length] as const),
   ]
-  return hiddenSpans(text, createRedactor([]).maskCredentials(text)).flatMap(([start, end]) => {
+  const inPaths = pathKeys(text).filter(([from, to]) => isOpen(text.slice(from, to)))
+  const byRedaction = hiddenSpans(text, createRedactor([]).maskCredentials(text)).flatMap(([start, end]) => {
+    if (inPaths.some(([from, to]) => start < to && end > from)) return []
     const value = text.slice(start, end)
     const name = NAMED.exec(text.slice(0, start))?.[1]
     const isDefault = references.some(([from, to]) => start < to && end > from)
@@ -145,7 +160,50 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
       ? [{ start, end, name }]
       : []
   })
+  return [...byRedaction, ...inPaths.map(([start, end]) => ({ start, end, name: undefined }))].toSorted(
+    (one, other) => one.start - other.start,
+  )
 }
+
+/** Returns where addresses in a text have a key in their path: those of some services, and random letters in addresses of MCP. */
+function pathKeys(text: string): readonly (readonly [start: number, end: number])[] {
+  if (!text.includes("://")) return []
+  const known = [...text.matchAll(KEY_IN_PATH)].map(
+    ({ index, 0: { length: to }, 1: { length } = "" }) => [index + to - length, index + to] as const,
+  )
+  const random = [...text.matchAll(/https?:\/\/[^\s"'<>?#]{1,2048}/gi)].flatMap(({ index: at, 0: address }) =>
+    MCP_ADDRESS.test(address)
+      ? [...address.matchAll(/(?<=\/)[\w-]{32,512}(?=\/|$)/g)].flatMap(({ index, 0: part }) =>
+          isRandom(part) ? [[at + index, at + index + part.length] as const] : [],
+        )
+      : [],
+  )
+  return [...known, ...random.filter(([from]) => !known.some(([start, end]) => from >= start && from < end))]
+}
+
+/** The addresses of services that put a key into the path. */
+const KEY_IN_PATH =
+  /https?:\/\/(?:mcp\.zapier\.com\/api\/mcp\/[as]\/|(?:mcp|backend)\.composio\.dev\/(?:composio\/server|v\d\/mcp)\/|mcp\.pipedream\.net\/|[\w.-]{1,64}\.make\.com\/mcp\/(?:api\/v\d\/)?(?:u|server\/\d{1,16}\/t)\/|[\w-]{1,64}\.app\.n8n\.cloud\/mcp(?:-test)?\/|api\.telegram\.org\/bot|[\w-]{1,64}\.webhook\.office\.com\/webhookb2\/)([\w@:=%-]{16,512})/gi
+const MCP_ADDRESS = /^https?:\/\/mcp\.|\/(?:mcp|sse)(?:\/|$)/i
+/** Whether a text has lower-case and capital letters and three digits behind a letter: a word with a date has none. */
+const isRandom = (text: string): boolean =>
+  /[a-z]/.test(text) && /[A-Z]/.test(text) && (text.match(/[A-Za-z]\d/g)?.length ?? 0) >= 3
+
+/**
+ * Returns where the password of `-u USER:PASSWORD` begins in an argument, also of `-uUSER:PASSWORD` and `--user=USER:PASSWORD`; undefined if it
+ * is none for sure: a group, a port, a version.
+ */
+function passwordOf(flag: string, word: string): number | undefined {
+  const [, joined, user, password] =
+    /^(-u|--(?:proxy-)?user=)?([^\s:/@\\=]{1,128}):([^\s:/\\]{6,512})$/.exec(word) ?? []
+  if (password === undefined || password === user || (joined === undefined && !/^(?:-u|--(?:proxy-)?user)$/.test(flag)))
+    return undefined
+  const isWord = !/[a-z]/i.test(password) || !/[\d!@#$%^&*+=~]/.test(password) || /^v?\d+(?:\.|$)/.test(password)
+  return !isWord && isOpen(password) ? word.length - password.length : undefined
+}
+
+/** Programs in whose arguments a group follows a user. */
+const CONTAINER = /(?:^|[\\/])(?:docker|podman|nerdctl|su-exec|gosu|setpriv|chroot)(?:\.exe)?$/i
 
 /** The name before a value: `--api-key=`, `?api_key=`, `Authorization: Bearer `. */
 const NAMED = /([A-Za-z][\w-]{0,63})["']?\s{0,4}[=:]\s{0,4}["']?(?:(?:bearer|basic|token)\s{1,4})?$/i
