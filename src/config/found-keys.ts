@@ -152,7 +152,7 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
   const byRedaction = hiddenSpans(text, createRedactor([]).maskCredentials(text)).flatMap(([start, end]) => {
     if (inPaths.some(([from, to]) => start < to && end > from)) return []
     const value = text.slice(start, end)
-    const name = NAMED.exec(text.slice(0, start))?.[1]
+    const name = NAMED.exec(text.slice(Math.max(0, start - MAX_NAMED), start))?.[1]
     const isDefault = references.some(([from, to]) => start < to && end > from)
     const isUser = USER.test(value) && text.slice(0, start).endsWith("://") && text[end] === "@"
     const isNamedAbout = name !== undefined && isAbout(name, value)
@@ -205,5 +205,7 @@ function passwordOf(flag: string, word: string): number | undefined {
 /** Programs in whose arguments a group follows a user. */
 const CONTAINER = /(?:^|[\\/])(?:docker|podman|nerdctl|su-exec|gosu|setpriv|chroot)(?:\.exe)?$/i
 
+/** The most characters that NAMED matches: a search from the beginning of a long text for each key would take seconds. */
+const MAX_NAMED = 100
 /** The name before a value: `--api-key=`, `?api_key=`, `Authorization: Bearer `. */
 const NAMED = /([A-Za-z][\w-]{0,63})["']?\s{0,4}[=:]\s{0,4}["']?(?:(?:bearer|basic|token)\s{1,4})?$/i

@@ -19,6 +19,11 @@ describe("what looks like a key", () => {
     expect(texts({ args: ["--header", "Authorization: Bearer ${cmd:sh -c 'echo }' --token abc123xyz9}"] })).toEqual([])
   })
 
+  test("is found in a long text with its name", () => {
+    const found = keysIn({ url: `${"x".repeat(1000)} --token=Canary-0123456789 ` })
+    expect(found.map(({ name }) => name)).toEqual(["token"])
+  })
+
   test("is found in an address under the names of other applications, too", () => {
     for (const name of ["url", "serverUrl", "httpUrl"])
       expect(texts({ [name]: "https://h.example/mcp?api_key=Canary-01" })).toEqual(["Canary-01"])
