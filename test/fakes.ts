@@ -77,6 +77,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       },
       mayRun: () => true,
       whenBack: () => undefined,
+      whenRelisted: () => undefined,
       whenReplaced: async () => undefined,
       dedicated: async () => "has no process for this session",
     }),

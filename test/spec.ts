@@ -794,7 +794,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client knows its project, and svc serves many",
   },
   "sleep:machine": {
-    says: "a server that is asleep or waking counts as connected, and keeps its listing until it fails to wake",
+    says: "a server that is asleep or wakes counts as connected, and keeps its listing until it has listed again or fails",
     from: "choice",
     why: "health must not blink at each wake",
   },
@@ -814,9 +814,19 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "fifty servers should cost nothing until they are used",
   },
   "sleep:listing": {
-    says: "what a server lists when it wakes replaces the listing that svc has stored",
+    says: "what a server lists when it wakes replaces the listing that svc has stored, and clients are notified of a difference",
     from: "choice",
     why: "a server may have been updated meanwhile",
+  },
+  "sleep:first-call": {
+    says: "the call that wakes a server is sent when the server has answered initialize, beside its lists, unless toolPinning is strict",
+    from: "choice",
+    why: "a slow list must not delay a call; a tool that has changed must not be called unseen",
+  },
+  "sleep:gone": {
+    says: "a call of a tool that a server no longer has when it is back is refused with the names of the tools that it has",
+    from: "choice",
+    why: "the client knows only the listing from before",
   },
   "sleep:failed": {
     says: "a server that fails to wake is reported as any server that fails to start, and is started again maxRestarts times, also without restartOnExit",

@@ -382,6 +382,16 @@ export class Agent {
   }
 
   /**
+   * Resolves when a server that has woken has answered its lists and the catalog contains them, or after `ms` milliseconds.
+   * Undefined if there is nothing to wait for.
+   */
+  whenRelisted(id: string, ms: number): Promise<void> | undefined {
+    const backend = this.backends.get(id)
+    if (backend === undefined) return undefined
+    return this.readiness.whenRelisted(backend, ms)?.then(() => this.catalogs.flush())
+  }
+
+  /**
    * Returns the catalog of a session: a server that runs a process for this session alone is offered as that process lists
    * it.
    */

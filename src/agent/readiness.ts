@@ -12,7 +12,8 @@ export class Readiness {
 
   /** Resolves when a backend is no longer opening: it is connected, failed, waits for a retry, or was stopped. */
   whenSettled(backend: Backend): Promise<void> {
-    return isOpening(backend) ? this.until(backend, () => !isOpening(backend)) : Promise.resolve()
+    const isSettled = () => !isOpening(backend) && !isRelisting(backend)
+    return isSettled() ? Promise.resolve() : this.until(backend, isSettled)
   }
 
   /**
@@ -35,6 +36,14 @@ export class Readiness {
   whenListed(backend: Backend, ms: number): Promise<void> | undefined {
     const isListing = () => backend.published !== undefined && awaitsAnswer(backend.published.listing)
     return this.while(backend, isListing, ms)
+  }
+
+  /**
+   * Resolves when a backend that has woken has answered its lists, or after `ms` milliseconds. Undefined if none is awaited, or if
+   * too many calls already wait for it.
+   */
+  whenRelisted(backend: Backend, ms: number): Promise<void> | undefined {
+    return this.while(backend, () => isRelisting(backend), ms)
   }
 
   /**
@@ -111,6 +120,8 @@ type FirstAttemptWait = { readonly ids: ReadonlySet<string> | undefined; isEnoug
 
 /** The number of calls that may wait for one backend at once. */
 const MAX_WAITING = 1000
+
+const isRelisting = ({ state }: Backend): boolean => state.kind === "awake"
 
 const isOpening = ({ state: { kind } }: Backend): boolean =>
   kind === "starting" || kind === "recovering" || kind === "waking"

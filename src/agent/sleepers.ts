@@ -29,9 +29,11 @@ export class Sleepers {
 
   /** Follows a backend: its state, its listing or its tuning may have changed. */
   changed(backend: Backend): void {
-    const { spec, published } = backend
+    const { spec, published, state } = backend
     const after = sleepAfter(backend)
-    if (published === undefined || (after === undefined && spec.tuning.lazy !== true)) {
+    // What is published of a server that is only awake is its last listing.
+    const isListed = published !== undefined && state.kind === "connected"
+    if (!isListed || (after === undefined && spec.tuning.lazy !== true)) {
       this.forget(backend)
       return
     }

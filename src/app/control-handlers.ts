@@ -148,7 +148,7 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
         )
       if (Object.keys(published?.listing.failing ?? {}).length > 0)
         throw new RequestError("conflict", `${spec.name} has not answered all its lists: asleep, it would offer less`)
-      if (state.kind === "waking")
+      if (state.kind === "waking" || state.kind === "awake")
         throw new RequestError("conflict", `${spec.name} is starting for a call; try again later`)
       if (published === undefined && !isDozing(state)) throw new UnavailableError(`${spec.name} is not connected`)
       backend.sleep()

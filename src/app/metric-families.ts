@@ -46,7 +46,7 @@ export function ownUsage(): ProcessUsage {
 // ---
 
 const pidsOf = ({ backends }: Snapshot): readonly number[] =>
-  backends.flatMap(({ state }) => (state.kind === "connected" ? (state.pid ?? []) : []))
+  backends.flatMap(({ state }) => ("pid" in state ? (state.pid ?? []) : []))
 
 function ownProcess(startedAt: number): OwnProcess {
   const { user, system } = process.cpuUsage()

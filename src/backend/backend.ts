@@ -44,6 +44,7 @@ export type BackendDeps = {
     hooks: Pick<
       OpenHooks,
       | "onlisting"
+      | "onnegotiated"
       | "onfailure"
       | "onrenewed"
       | "onrecovered"
@@ -165,7 +166,7 @@ export class Backend {
     this.send({ kind: "wake", now: this.deps.clock.now() })
   }
 
-  /** What the server offers: also while it is asleep or waking. */
+  /** What the server offers: also while it is asleep, waking or awake. */
   get listing(): Listing | undefined {
     return this.published?.listing ?? (isDozing(this.state) ? this.lastListing : undefined)
   }
@@ -247,7 +248,7 @@ export class Backend {
         // Earlier failures say nothing about this connection.
         this.facts.lastTransportFailure = undefined
         this.facts.authorizationUrl = undefined
-        if (this.current !== undefined) this.publish(this.current, this.current.listing)
+        if (this.current !== undefined) this.publish(this.current, this.offerOf(this.current))
         this.pings = { at: clock.now(), answered: false, missed: 0, heardAt: 0 }
         this.watch()
         return
@@ -301,8 +302,14 @@ export class Backend {
 
   /** Runs one attempt to open, and reports how it ended unless it was aborted. */
   private async attempt(epoch: number, signal: AbortSignal): Promise<void> {
+    const { tuning } = this.spec
     const hooks = {
       onlisting: (listing: Listing) => this.relisted(epoch, listing),
+      // A call waits for the lists where svc must compare the tools with their pins first.
+      onnegotiated:
+        this.state.kind === "waking" && tuning.toolPinning !== "strict"
+          ? (open: EstablishedConnection) => this.negotiated(epoch, open)
+          : undefined,
       onfailure: (error: Error) => this.requestFailed(epoch, error),
       onrenewed: () => this.forgetFailure(epoch),
       onrecovered: () => this.forgetFailure(epoch),
@@ -335,6 +342,13 @@ export class Backend {
     }
     if (signal.aborted) await open.close()
     else this.opened(epoch, open)
+  }
+
+  /** Lets calls use the connection of a server that wakes. What then ends the attempt to open ends the connection. */
+  private negotiated(epoch: number, open: EstablishedConnection): void {
+    if (this.state.epoch !== epoch || this.state.kind !== "waking") return
+    this.current = open
+    this.send({ kind: "negotiated", epoch, now: this.deps.clock.now(), pid: open.pid })
   }
 
   private opened(epoch: number, open: EstablishedConnection): void {
@@ -449,9 +463,14 @@ export class Backend {
   }
 
   private relisted(epoch: number, listing: Listing): void {
-    if (this.state.epoch !== epoch || this.published === undefined) return
+    if (this.state.epoch !== epoch || this.state.kind !== "connected" || this.published === undefined) return
     this.publish(this.published.open, listing)
     this.changed()
+  }
+
+  /** Returns what is on offer over a connection: the last listing until the server has answered its lists. */
+  private offerOf({ listing }: EstablishedConnection): Listing {
+    return this.state.kind === "awake" ? (this.lastListing ?? listing) : listing
   }
 
   private publish(open: EstablishedConnection, listing: Listing): void {

@@ -45,6 +45,8 @@ import type { WireLog } from "./wire-log.ts"
 
 /** The hooks that a connection calls while it is open. */
 export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
+  /** Takes the connection to a process before it has answered its lists; undefined if requests wait for these. */
+  onnegotiated?: ((open: EstablishedConnection) => void) | undefined
   /**
    * Returns the resource URIs (the backend's own) that clients are subscribed to now; with an era, only those of the
    * clients of that era.
@@ -162,7 +164,10 @@ export class ConnectionAttempt {
     const transport = await this.openTransport()
     this.transport = transport
     connection.attach(transport)
+    let open: ListedConnection | undefined
     const abort = () => {
+      // First: calls may run on it.
+      void open?.close()
       this.lister?.end()
       connection.end({ reason: STOPPED })
       void transport.close()
@@ -171,12 +176,21 @@ export class ConnectionAttempt {
     try {
       if (signal.aborted) throw new BackendError(this.spec.name, STOPPED)
       const peer = await this.negotiate(transport)
-      const lister = await this.list(peer)
+      this.throwIfOver(signal)
+      const { closed, closing, deps, hooks, options } = this
+      const lister = new Lister(this.spec, connection, peer, hooks, { ...deps, mask: (text) => this.mask(text) })
+      this.lister = lister
+      const ping = (timeout: number) => this.ping(timeout)
+      const connect = () =>
+        new ListedConnection(connection, transport, peer, lister, ping, lister.begin(), closed.promise, closing)
+      if (hooks.onnegotiated !== undefined) {
+        open = connect()
+        hooks.onnegotiated(open)
+      }
+      await lister.list(options.deadline)
       this.throwIfOver(signal)
       this.opened = true
-      const ping = (timeout: number) => this.ping(timeout)
-      const { closed, closing } = this
-      return new ListedConnection(connection, transport, peer, lister, ping, lister.begin(), closed.promise, closing)
+      return open ?? connect()
     } catch (error) {
       this.lister?.end()
       connection.end({ reason: "could not be opened" })
@@ -409,15 +423,6 @@ export class ConnectionAttempt {
     transport.settle?.(peer.era, peer.protocolVersion)
     if (peer.era === "legacy") connection.notify("notifications/initialized")
     return peer
-  }
-
-  /** Requests the lists, and waits for them for a limited time. */
-  private async list(peer: Peer): Promise<Lister> {
-    const { connection, hooks, deps, options, spec } = this
-    const lister = new Lister(spec, connection, peer, hooks, { ...deps, mask: (text) => this.mask(text) })
-    this.lister = lister
-    await lister.list(options.deadline)
-    return lister
   }
 }
 

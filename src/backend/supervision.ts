@@ -8,7 +8,8 @@
  *                       ▼                 ▼    │
  *                       └───▶ waiting ─due─▶ recovering ─lost─▶ waiting | crashed
  *
- *   stopped ─rest─▶ asleep ─wake─▶ waking ─opened─▶ connected ─sleep─▶ asleep; waking ─lost─▶ as above
+ *   stopped ─rest─▶ asleep ─wake─▶ waking ─negotiated─▶ awake ─opened─▶ connected ─sleep─▶ asleep
+ *   waking ─opened─▶ connected, if calls must wait for its lists; waking, awake ─lost─▶ as above
  *
  *   Lost: failed to open, exited, or stopped answering. Refused: a loss that another attempt will not repair, such as a wrong
  *   address; attempts become rarer. Policy `never`: lost ─▶ failed; a server that does not wake gets its attempts first, because svc
@@ -19,8 +20,8 @@
  *  1. All changes of state are in this file. It has no clock, no timer and no I/O: time arrives in events.
  *  2. Reports and timers carry the epoch of their effect. The first line of `step` drops stale events; no other code checks.
  *  3. The machine is total: every state handles every event, if only with no change and no effects.
- *  4. There is at most one process and one timer. The listing is published exactly while connected, asleep or waking. `close` precedes the
- *     next `open`, and the driver finishes the one before it begins the other.
+ *  4. There is at most one process and one timer. The listing is published exactly while connected, asleep, waking or awake. `close` precedes
+ *     the next `open`, and the driver finishes the one before it begins the other.
  *
  * spec: Supervised backend.
  */
@@ -47,6 +48,8 @@ export type BackendState =
   | { readonly kind: "asleep"; readonly epoch: number; readonly since: number }
   /** Starts because a call needs it. Counts as connected, and keeps the listing, until it fails. */
   | { readonly kind: "waking"; readonly epoch: number; readonly since: number }
+  /** Takes calls while it answers its lists; until then its last listing stays published. */
+  | { readonly kind: "awake"; readonly epoch: number; readonly since: number; readonly pid: number | undefined }
   | { readonly kind: "waiting"; readonly epoch: number; readonly attempt: number; readonly retryAt: number }
   | { readonly kind: "recovering"; readonly epoch: number; readonly attempt: number; readonly since: number }
   | { readonly kind: "crashed"; readonly epoch: number; readonly attempt: number; readonly at: number }
@@ -57,7 +60,13 @@ export type BackendState =
 export type BackendEvent =
   /** `rest`: start without a process; `sleep`: end the process, and start it when it is needed; `wake`: it is needed. */
   | { readonly kind: "start" | "rest" | "sleep" | "wake" | "stop" | "restart"; readonly now: number }
-  | { readonly kind: "opened"; readonly epoch: number; readonly now: number; readonly pid: number | undefined }
+  /** `negotiated`: a server that wakes can take calls; `opened`: it has also answered its lists. */
+  | {
+      readonly kind: "negotiated" | "opened"
+      readonly epoch: number
+      readonly now: number
+      readonly pid: number | undefined
+    }
   | {
       readonly kind: "lost" | "refused" | "unauthorized" | "due" | "stable"
       readonly epoch: number
@@ -100,7 +109,14 @@ export function step(
       return state.kind === "stopped" ? [state, []] : [{ kind: "stopped", epoch: state.epoch + 1 }, leave(state)]
     case "restart":
       return begin({ kind: "recovering", epoch: state.epoch + 1, attempt: 0, since: now }, leave(state))
+    case "negotiated":
+      return state.kind === "waking"
+        ? [{ kind: "awake", epoch: state.epoch, since: now, pid: event.pid }, [{ kind: "publish" }]]
+        : [state, []]
     case "opened": {
+      // It is connected since it takes calls.
+      if (state.kind === "awake")
+        return [{ ...state, kind: "connected", attempt: 0 }, [{ kind: "unpublish" }, { kind: "publish" }]]
       if (state.kind !== "starting" && state.kind !== "recovering" && state.kind !== "waking") return [state, []]
       const attempt = state.kind === "recovering" ? state.attempt : 0
       const { epoch } = state
@@ -141,6 +157,7 @@ export const STATUS_BY_STATE: Readonly<Record<BackendState["kind"], StateStatus>
   connected: { status: "connected", aggregate: "connected", holdsReady: false },
   asleep: { status: "connected", aggregate: "connected", holdsReady: false },
   waking: { status: "connected", aggregate: "connected", holdsReady: false },
+  awake: { status: "connected", aggregate: "connected", holdsReady: false },
   waiting: { status: "disconnected", aggregate: "restarting", holdsReady: true },
   recovering: { status: "disconnected", aggregate: "restarting", holdsReady: true },
   crashed: { status: "error", aggregate: "crashLoop", holdsReady: true },
@@ -155,7 +172,7 @@ export const isDozing = ({ kind }: BackendState): boolean => kind === "asleep" |
 
 /** Whether a process or connection exists or is being opened. */
 const isOpen = (state: BackendState): boolean =>
-  state.kind === "starting" || state.kind === "connected" || state.kind === "recovering" || state.kind === "waking"
+  state.kind === "starting" || state.kind === "connected" || state.kind === "recovering" || isWaking(state)
 
 function begin<S extends BackendState>(
   state: S,
@@ -173,6 +190,8 @@ function leave(state: BackendState): readonly BackendEffect[] {
         ...(state.attempt > 0 ? [{ kind: "cancelTimer" } as const] : []),
         { kind: "close" },
       ]
+    case "awake":
+      return [{ kind: "unpublish" }, { kind: "close" }]
     case "starting":
     case "recovering":
     case "waking":
@@ -188,9 +207,11 @@ function leave(state: BackendState): readonly BackendEffect[] {
   }
 }
 
+const isWaking = ({ kind }: BackendState): boolean => kind === "waking" || kind === "awake"
+
 /** Whether a server is started again that svc itself had ended, or had not started yet. */
-const isWaking = (state: BackendState): boolean =>
-  state.kind === "waking" || (state.kind === "recovering" && state.attempt > 0)
+const isRevived = (state: BackendState): boolean =>
+  isWaking(state) || (state.kind === "recovering" && state.attempt > 0)
 
 function lose(
   state: BackendState,
@@ -203,7 +224,7 @@ function lose(
   const previous = "attempt" in state ? state.attempt : 0
   const attempt = previous + 1
   const isUsedUp = policy.limit > 0 && attempt > policy.limit
-  if (policy.kind === "never" && (isUsedUp || !isWaking(state)))
+  if (policy.kind === "never" && (isUsedUp || !isRevived(state)))
     return [{ kind: "failed", epoch, at: now }, leave(state)]
   if (policy.kind === "supervised" && isUsedUp)
     return [{ kind: "crashed", epoch, attempt: previous, at: now }, leave(state)]

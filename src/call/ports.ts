@@ -47,17 +47,19 @@ export type ClientCall = {
 /** Where a request goes: to svc itself, to a server, to nobody, or where it will go when a server (its id) is there. */
 export type Destination = Decided | { readonly kind: "waiting"; readonly for: string }
 
+/** `waitedFor`: the server that the request has waited for, which may offer less than before. */
 export type Decided =
   /** Without `run`, the request is for svc itself and not for a feature. */
   | { readonly kind: "own"; run?(call: ClientCall, view: View): Answering }
   /** `params` have the server's own names. */
-  | { readonly kind: "server"; readonly route: Route; readonly params: Params }
+  | { readonly kind: "server"; readonly route: Route; readonly params: Params; readonly waitedFor?: string }
   /** `unlisted`: the server that has not answered the list with the name. */
   | {
       readonly kind: "refused"
       readonly what: "tool" | "prompt" | "resource" | "task"
       readonly name: unknown
       readonly unlisted?: UnlistedServer
+      readonly waitedFor?: string
     }
 
 export type Gateway = {
@@ -175,8 +177,8 @@ export type Directory = {
   /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
   unlisted(scope: Scope, slug: string | undefined, method: ListMethod): UnlistedServer | undefined
   /**
-   * Whether a server is connected, and takes a call: one that begins waits for the next owner if the replica that runs the server
-   * stops.
+   * Whether a server is connected, has listed, and takes a call: one that begins waits for the next owner if the replica that runs
+   * the server stops.
    */
   takesCalls(id: string, begins: boolean): boolean
   /** Whether a server is asleep or waking: it is listed, and a request for it waits for its process. */
@@ -188,6 +190,11 @@ export type Directory = {
    * undefined if there is nothing to wait for.
    */
   whenBack(id: string): Promise<void> | undefined
+  /**
+   * Returns a promise to wait, not for long, for the lists of a server that takes calls since it has woken; undefined if there is
+   * nothing to wait for.
+   */
+  whenRelisted(id: string): Promise<void> | undefined
   /** Resolves when a server has another connection than this one, or when the wait has lasted too long. */
   whenReplaced(id: string, connection: Connection): Promise<void>
   /**

@@ -80,6 +80,12 @@ export async function waitFor<T>(wait: Promise<T>, call: WaitingCall): Promise<T
 export const viewFor = ({ client, gateway }: Pick<ClientCall, "client" | "gateway">): View =>
   viewOf(gateway.directory.catalogOf(client.session), client.scope)
 
+/** Returns the destination of a call that has waited for a server. */
+export function decidedAfter(call: ClientCall, view: View, id: string): Decided {
+  const found = destinationOf(call, view, true)
+  return decided(call, found.kind === "own" ? found : { ...found, waitedFor: id })
+}
+
 // ---
 
 type Serve<T> = (call: ClientCall, view: View, destination: Decided) => T | Promise<T>
@@ -92,7 +98,7 @@ function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
   const back = gateway.directory.whenBack(found.for)
   const settled = () => {
     const now = viewFor(call)
-    return serve(call, now, decided(call, destinationOf(call, now, true)))
+    return serve(call, now, decidedAfter(call, now, found.for))
   }
   if (back === undefined) return settled()
   call.span?.event(gateway.directory.isAsleep(found.for) ? "svc.wake" : "svc.wait", found.for)

@@ -300,8 +300,8 @@ export function supervisionSummary(snapshot: Snapshot, { level, redactAll }: Rep
         lastError: lastError === undefined ? null : redactAll(lastError),
         ...(level === "full"
           ? {
-              pid: state.kind === "connected" ? (state.pid ?? null) : null,
-              startedAt: state.kind === "connected" ? iso(state.since) : null,
+              pid: "pid" in state ? (state.pid ?? null) : null,
+              startedAt: "pid" in state ? iso(state.since) : null,
               stableSince: state.kind === "connected" && state.attempt === 0 ? iso(state.since) : null,
               restartCount,
             }

@@ -158,6 +158,7 @@ function loadingState({ state, loading }: BackendSnapshot): LoadingState {
     case "connected":
     case "asleep":
     case "waking":
+    case "awake":
       return "ready"
     case "waiting":
     case "recovering":

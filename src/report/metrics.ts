@@ -404,7 +404,7 @@ function replicaFamilies({ replica }: Gauges): readonly Family[] {
 function serverFamilies({ connections, wakes }: Metrics, snapshot: Snapshot, gauges: Gauges): readonly Family[] {
   const { backends } = snapshot
   const used = backends.flatMap(({ spec, state }) => {
-    const usage = state.kind === "connected" && state.pid !== undefined ? gauges.usage.get(state.pid) : undefined
+    const usage = "pid" in state && state.pid !== undefined ? gauges.usage.get(state.pid) : undefined
     return usage === undefined ? [] : [{ labels: { server: spec.id }, ...usage }]
   })
   return [

@@ -56,6 +56,7 @@ export const stateCell = (state: ServerState): Cell => ({ text: state, tone: TON
 export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUNNING {
   const { state, spec, listed } = backend
   switch (state.kind) {
+    case "awake":
     case "connected":
       return (listed?.failing.length ?? 0) > 0 || !healthOf(backend, now).healthy ? "degraded" : "connected"
     case "asleep":

@@ -156,7 +156,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         ...(isDozing(state) ? { asleep: true as const } : {}),
         tags: spec.tuning.tags,
         restarts: restartCount,
-        ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),
+        ...("pid" in state && state.pid !== undefined ? { pid: state.pid } : {}),
         ...("since" in state ? { since: iso(state.since) } : {}),
         ...("attempt" in state && state.attempt > 0 ? { attempt: state.attempt } : {}),
         ...(state.kind === "waiting" ? { nextRetryAt: iso(state.retryAt) } : {}),

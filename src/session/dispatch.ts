@@ -18,7 +18,7 @@ import type { Told } from "../call/client.ts"
 import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, unwrapped } from "../call/own-tools.ts"
 import type { ClientCall, Decided, Gateway, ServerDecision } from "../call/ports.ts"
-import { ready, viewFor, waitFor, whenPrepared } from "../call/ready.ts"
+import { decidedAfter, ready, viewFor, waitFor, whenPrepared } from "../call/ready.ts"
 import { LIST_KEYS, listResult, type View, viewOf, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { type ListMethod, type Tool, UNANSWERED } from "../catalog/listing.ts"
@@ -26,7 +26,7 @@ import { splitName } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
-import { cutText } from "../lib/text.ts"
+import { counted, cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, type Id, metaOf } from "../wire/message.ts"
 import { backendFailure, busyReason, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
@@ -109,10 +109,34 @@ function perform(call: ClientCall, view: View, destination: Decided): Answering 
     case "own":
       return destination.run?.(call, view) ?? answerOwn(call, view)
     case "server":
-      return reach(call, view, destination)
+      return destination.waitedFor === undefined
+        ? reach(call, view, destination)
+        : reachWoken(call, view, destination, destination.waitedFor)
     case "refused":
       return refuse(call, view, destination)
   }
+}
+
+/**
+ * Answers a request with the name of a server that may answer its lists at the same time. After an error, the new lists may show
+ * that what was asked for is gone: svc then says so instead.
+ */
+async function reachWoken(
+  call: ClientCall,
+  view: View,
+  destination: Extract<Decided, { kind: "server" }>,
+  id: string,
+): Promise<Answer> {
+  const answer = await reach(call, view, destination)
+  if (answer.sent !== undefined || answer.outcome === "ok") return answer
+  const { directory } = call.gateway
+  const relisted = directory.whenRelisted(id)
+  if (relisted !== undefined) await waitFor(relisted, call)
+  // The answer says why the server has ended.
+  if (typeof directory.target(id) === "string") return answer
+  const now = viewFor(call)
+  const found = decidedAfter(call, now, id)
+  return found.kind === "refused" ? refuse(call, now, found) : answer
 }
 
 /** Answers a request with a server's name: the server does, except for what svc keeps for it. */
@@ -202,7 +226,7 @@ function answerOwn(call: ClientCall, view: View): Answering {
 function refuse(
   call: ClientCall,
   view: View,
-  { what, name, unlisted }: Extract<Decided, { kind: "refused" }>,
+  { what, name, unlisted, waitedFor }: Extract<Decided, { kind: "refused" }>,
 ): Answering {
   if (unlisted !== undefined) return backendFailure(new BackendError(unlisted.slug, unlisted.reason), call)
   if (what === "task") return refuseTask(call, view)
@@ -213,10 +237,20 @@ function refuse(
     }
     const withheld = withheldIn(view, name)
     if (withheld !== undefined) throw new RequestError("invalid_params", withheldTool(name, withheld))
-    throw unknownName("tool", name, similarName(name, [...ownNames(call, view), ...view.tools.keys()]))
+    const unknown = unknownName("tool", name, similarName(name, [...ownNames(call, view), ...view.tools.keys()]))
+    throw waitedFor === undefined ? unknown : withOffer(unknown, view, waitedFor)
   }
   const isPrompt = call.request.method === "prompts/get"
   throw unknownName(what, name, isPrompt ? similarName(name, [...view.prompts.keys()]) : undefined)
+}
+
+/** Returns the error for an unknown tool with the tools that its server offers now. */
+function withOffer({ message }: RequestError, view: View, id: string): RequestError {
+  const names = [...view.tools].flatMap(([name, route]) => (route.id === id ? [name] : []))
+  const shown = names.slice(0, MAX_OFFERED).join(", ")
+  const rest = names.length > MAX_OFFERED ? ` and ${counted(names.length - MAX_OFFERED, "other")}` : ""
+  const offer = names.length === 0 ? "no tools" : `${shown}${rest}`
+  return new RequestError("invalid_params", `${message}${/[.?]$/.test(message) ? "" : "."} Its server offers ${offer}`)
 }
 
 /** Whether a server is connected and does not offer something. */
@@ -331,6 +365,9 @@ function textResource({ request, client }: ClientCall, text: string): Answer {
   const members = client.era === "modern" ? { resultType: "complete", ttlMs: 0, cacheScope: "private" } : {}
   return resultAnswer(request.id, JSON.stringify({ ...members, contents }))
 }
+
+/** The most tools that the error for an unknown one names. */
+const MAX_OFFERED = 20
 
 const unknownLevel = (level: unknown): RequestError =>
   new RequestError("invalid_params", `Unknown log level: ${cutText(asText(level), 100)}`)

@@ -3,7 +3,7 @@
 import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
 import { TAKEN_OVER } from "../backend/client-transport.ts"
-import { isDozing } from "../backend/supervision.ts"
+import { isDozing, STATUS_BY_STATE } from "../backend/supervision.ts"
 import type { Directory, Gateway, Listener, Notifications, Target } from "../call/ports.ts"
 import { LIST_KEYS, type View } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
@@ -96,6 +96,7 @@ export function absenceReason(
     case "waking":
       return "is being started; try again in a moment"
     case "stopped":
+    case "awake":
     case "connected":
       return "is stopped"
   }
@@ -154,7 +155,7 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
       ...agent
         .snapshot()
         .backends.filter(
-          ({ spec, state }) => state.kind !== "connected" && !isDozing(state) && scopeIncludes(scope, spec),
+          ({ spec, state }) => STATUS_BY_STATE[state.kind].status !== "connected" && scopeIncludes(scope, spec),
         )
         .map((backend) => ({ slug: backend.spec.slug, state: stateOf(backend, clock.now()) })),
       ...idleIn(scope),
@@ -175,7 +176,8 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
         leases.check(id)
         if (begins && leases.isHandingOver(id)) return false
       }
-      return agent.backend(id)?.published !== undefined
+      const backend = agent.backend(id)
+      return backend?.published !== undefined && backend.state.kind !== "awake"
     },
     isAsleep(id) {
       const backend = agent.backend(id)
@@ -186,6 +188,7 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
       const back = () => agent.whenBack(id, startupWaitMs)
       return leases?.isHandingOver(id) ? leases.whenHandedOver(id).then(back) : back()
     },
+    whenRelisted: (id) => agent.whenRelisted(id, RELISTED_MS),
     async whenReplaced(id, connection) {
       await leases?.whenHandedOver(id)
       const until = clock.now() + startupWaitMs
@@ -313,6 +316,8 @@ const mayLocate = (scope: Scope, spec: ServerSpec, method: string, { uri }: Para
 const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
+/** How long an error waits for the new lists of its server, which may show that what was asked for is gone. */
+const RELISTED_MS = 5000
 /** The interval of checks until this replica knows that the replica of a server is gone. */
 const CHECK_MS = 100
 /** Longer than the start of most servers. */

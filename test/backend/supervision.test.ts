@@ -16,7 +16,7 @@ const SUPERVISED: RestartPolicy = { kind: "supervised", limit: 5, delay: 1000 }
 const UNSUPERVISED: RestartPolicy = { kind: "never", limit: 5, delay: 1000 }
 const RECONNECT: RestartPolicy = { kind: "reconnect", limit: 5, delay: 1000 }
 
-type Report = "opened" | "lost" | "refused" | "unauthorized" | "due" | "stable"
+type Report = "negotiated" | "opened" | "lost" | "refused" | "unauthorized" | "due" | "stable"
 type Word = "start" | "rest" | "sleep" | "wake" | "stop" | "restart" | Report
 
 function eventOf(word: Word, epoch: number, now: number): BackendEvent {
@@ -28,6 +28,7 @@ function eventOf(word: Word, epoch: number, now: number): BackendEvent {
     case "stop":
     case "restart":
       return { kind: word, now }
+    case "negotiated":
     case "opened":
       return { kind: word, epoch, now, pid: 100 + epoch }
     default:
@@ -56,7 +57,14 @@ describe("an unsupervised backend that svc had put to sleep", () => {
     expect(run(UNSUPERVISED, ...asleep, ...cycles(3), "opened")[0]).toMatchObject({ kind: "connected", attempt: 3 })
   })
 
-  test("has failed when its attempts are used up, or once it was awake [sleep:failed]", () => {
+  test("is started again if it fails while it takes calls beside its lists [sleep:failed]", () => {
+    const [state, effects] = run(UNSUPERVISED, ...asleep, "negotiated", "lost")
+    expect(state).toMatchObject({ kind: "waiting", attempt: 1 })
+    expect(effects.map(({ kind }) => kind)).toEqual(["unpublish", "close", "wait"])
+  })
+
+  test("has failed when its attempts are used up, or once it has woken [sleep:failed]", () => {
+    expect(run(UNSUPERVISED, ...asleep, "negotiated", "opened", "lost")[0].kind).toBe("failed")
     expect(run(UNSUPERVISED, ...asleep, ...cycles(5), "lost")[0].kind).toBe("failed")
     expect(run(UNSUPERVISED, ...asleep, "opened", "lost")[0].kind).toBe("failed")
     expect(run(UNSUPERVISED, ...asleep, ...cycles(1), "opened", "lost")[0].kind).toBe("failed")
@@ -170,6 +178,7 @@ test("pin: the reported status of each state", () => {
     connected: { status: "connected", aggregate: "connected", holdsReady: false },
     asleep: { status: "connected", aggregate: "connected", holdsReady: false },
     waking: { status: "connected", aggregate: "connected", holdsReady: false },
+    awake: { status: "connected", aggregate: "connected", holdsReady: false },
     waiting: { status: "disconnected", aggregate: "restarting", holdsReady: true },
     recovering: { status: "disconnected", aggregate: "restarting", holdsReady: true },
     crashed: { status: "error", aggregate: "crashLoop", holdsReady: true },
@@ -187,13 +196,28 @@ test("a server that sleeps counts as connected until it fails to wake [sleep:mac
   expect(status("start", "opened", "sleep")).toEqual(["asleep", "connected", false])
   expect(status("rest", "wake")).toEqual(["waking", "connected", false])
   expect(status("rest", "wake", "opened")).toEqual(["connected", "connected", false])
+  expect(status("rest", "wake", "negotiated")).toEqual(["awake", "connected", false])
+  expect(status("rest", "wake", "negotiated", "sleep")).toEqual(["awake", "connected", false])
+  expect(status("rest", "wake", "negotiated", "opened")).toEqual(["connected", "connected", false])
+  expect(status("rest", "wake", "negotiated", "lost")).toEqual(["waiting", "disconnected", true])
   expect(status("rest", "wake", "lost")).toEqual(["waiting", "disconnected", true])
   expect(status("rest", "stop")).toEqual(["stopped", "disconnected", false])
   expect(status("rest", "sleep", "start", "lost")).toEqual(["asleep", "connected", false])
   expect(run(SUPERVISED, "start", "opened", "sleep")[1]).toEqual([{ kind: "unpublish" }, { kind: "close" }])
 })
 
-test("any walk has at most one process and one timer, and is published exactly while connected", () => {
+test("a server that wakes takes calls before it has listed, and counts as used from then on [sleep:listing]", () => {
+  const [awake, effects] = run(SUPERVISED, "rest", "wake", "negotiated")
+  expect([awake, effects]).toEqual([{ kind: "awake", epoch: 2, since: 2, pid: 102 }, [{ kind: "publish" }]])
+  const [connected, relisted] = run(SUPERVISED, "rest", "wake", "negotiated", "opened")
+  expect(connected).toEqual({ kind: "connected", epoch: 2, since: 2, pid: 102, attempt: 0 })
+  expect(relisted).toEqual([{ kind: "unpublish" }, { kind: "publish" }])
+  // Any other start has no listing to offer yet.
+  expect(run(SUPERVISED, "start", "negotiated")[0].kind).toBe("starting")
+  expect(run(SUPERVISED, "start", "opened", ...cycles(1), "negotiated")[0].kind).toBe("recovering")
+})
+
+test("any walk has at most one process and one timer, and is published exactly while it takes calls", () => {
   const word = fc.constantFrom<Word>(
     ...([
       "start",
@@ -202,6 +226,7 @@ test("any walk has at most one process and one timer, and is published exactly w
       "wake",
       "stop",
       "restart",
+      "negotiated",
       "opened",
       "lost",
       "unauthorized",
@@ -264,8 +289,8 @@ test("any walk has at most one process and one timer, and is published exactly w
               break
           }
         expect(next.epoch).toBeGreaterThanOrEqual(before.epoch)
-        expect(published).toBe(next.kind === "connected")
-        expect(processes).toBe(["starting", "connected", "recovering", "waking"].includes(next.kind) ? 1 : 0)
+        expect(published).toBe(next.kind === "connected" || next.kind === "awake")
+        expect(processes).toBe(["starting", "connected", "recovering", "waking", "awake"].includes(next.kind) ? 1 : 0)
         const awaitsStability = next.kind === "connected" && next.attempt > 0
         if (next.kind === "waiting") expect(timer).toBe("due")
         else expect(timer).toBe(awaitsStability ? "stable" : undefined)

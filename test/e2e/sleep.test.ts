@@ -1,7 +1,8 @@
 /** Servers without processes: nobody notices, and no call is lost or doubled. */
 import { expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import type { Gate } from "../fixtures/gated.ts"
 import { randomFrom } from "../random.ts"
 import { echo, eventually, fixture, freshFolder, modern, processes, runSvc, startSvc } from "./harness.ts"
 import { eventsOf, listen } from "./replicas.ts"
@@ -121,4 +122,105 @@ test("a subscription wakes a server, and while it is open the server neither fal
   leaving.abort()
   await events.return(undefined).catch(() => undefined)
   await eventually(() => processes(mark).length === 0)
+}, 60_000)
+
+/** A svc with the gated server `a` asleep, whose tools are in a file that the test changes. */
+async function gated(settings: object = {}, ...args: readonly string[]) {
+  const folder = freshFolder()
+  const file = join(folder, "gate.json")
+  const set = (gate: Gate) => writeFileSync(file, JSON.stringify(gate))
+  const a = { command: "bun", args: [fixture("gated.ts"), "--file", file, ...args], start: "lazy", ...settings }
+  set({ tools: ["one", "two", "exit", "hang"], calls: 0 })
+  const svc = await startSvc({ folder, config: { mcpServers: { a } } })
+  const tools = async () =>
+    ((await modern(`${svc.url}/mcp`, "tools/list")).body.result?.tools ?? []) as readonly { name: string }[]
+  await eventually(async () => (await tools()).length === 4)
+  const slept = await runSvc(["mcp", "sleep", "a", "--config-dir", folder])
+  expect(slept.stdout).toContain("a sleeps")
+  writeFileSync(`${file}.log`, "")
+  return {
+    svc,
+    set,
+    tools,
+    log: () => readFileSync(`${file}.log`, "utf8").trim().split("\n"),
+    call: async (name: string) =>
+      (await modern(`${svc.url}/mcp`, "tools/call", { name: `a_svc_${name}`, arguments: {} })).body,
+    [Symbol.asyncDispose]: () => svc[Symbol.asyncDispose](),
+  }
+}
+
+test.each([["legacy"], ["modern"]])(
+  "the call that wakes a %s server leaves before the server has listed, and a second one beside it [sleep:first-call]",
+  async (era) => {
+    await using it = await gated({}, `--${era}`)
+    // Lists only once it has both calls.
+    it.set({ tools: ["one", "two", "three"], calls: 2 })
+    const changed = (async () => {
+      const events = eventsOf(await listen(it.svc, { toolsListChanged: true }))
+      for await (const { message } of events) if (message.method === "notifications/tools/list_changed") return
+    })()
+    await eventually(async () => (await it.tools()).length === 4)
+    const [one, two] = await Promise.all([it.call("one"), it.call("two")])
+    expect([one.result, two.result]).toMatchObject([{ content: [{ text: "one" }] }, { content: [{ text: "two" }] }])
+    await eventually(async () => (await it.tools()).length === 3)
+    expect(it.log().filter((line) => !line.startsWith("call"))).toEqual(["start", "list", "listed"])
+    expect(it.log().indexOf("listed")).toBe(4)
+    // Nor has svc given up a wait for it.
+    expect(it.svc.stderr()).not.toContain("tools/list failed")
+    await changed
+  },
+  60_000,
+)
+
+test("where tools are pinned, the call that wakes a server waits for its lists [sleep:first-call]", async () => {
+  await using it = await gated({ toolPinning: "strict" })
+  it.set({ tools: ["one"], calls: 1 })
+  const calling = it.call("one")
+  await eventually(() => it.log().includes("list"))
+  it.set({ tools: ["one"], calls: 0 })
+  expect((await calling).result).toMatchObject({ content: [{ text: "one" }] })
+  expect(it.log()).toEqual(["start", "list", "listed", "call one"])
+}, 60_000)
+
+test.each([
+  ["off", 1],
+  ["strict", 0],
+] as const)(
+  "with pinning %s, a call of a tool that is gone when its server has woken names those that are there [sleep:gone]",
+  async (toolPinning, calls) => {
+    await using it = await gated({ toolPinning })
+    it.set({ tools: ["two", "new"], calls })
+    expect((await it.call("one")).error).toMatchObject({
+      code: -32602,
+      message: "Unknown tool: a_svc_one. Did you mean a_svc_new? Its server offers a_svc_two, a_svc_new",
+    })
+    // The server says itself what is wrong with a call of a tool that it has.
+    expect(await it.call("two")).toMatchObject({ result: { content: [{ text: "two" }] } })
+  },
+  60_000,
+)
+
+test("a server that exits before it has listed fails its call, and is started again [sleep:failed]", async () => {
+  await using it = await gated({ restartDelay: 50, toolPinning: "off" })
+  it.set({ tools: ["one", "exit"], calls: 9 })
+  const { result } = await it.call("exit")
+  expect(result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("code 3") }] })
+  it.set({ tools: ["one"], calls: 0 })
+  expect((await it.call("one")).result).toMatchObject({ content: [{ text: "one" }] })
+  expect(it.log()).toEqual(["start", "list", "call exit", "start", "list", "listed", "call one"])
+}, 60_000)
+
+test("a server that is removed before it has listed fails its call and ends [sleep:first-call]", async () => {
+  await using it = await gated()
+  it.set({ tools: ["hang"], calls: 9 })
+  const calling = it.call("hang")
+  await eventually(() => it.log().includes("call hang"))
+  const refused = await runSvc(["mcp", "sleep", "a", "--config-dir", it.svc.folder])
+  expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("is working on 1 calls")])
+  await runSvc(["mcp", "remove", "a", "--config-dir", it.svc.folder, "--yes"])
+  expect((await calling).result).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining("was stopped during this call") }],
+  })
+  await eventually(() => processes(join(it.svc.folder, "gate.json")).length === 0)
 }, 60_000)

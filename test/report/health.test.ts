@@ -271,7 +271,7 @@ describe("/health/ready", () => {
   test("minimal counts supervised backends [health:supervision:minimal]", () => {
     const all = Object.keys(STATES).map((kind) => backend(kind as BackendState["kind"]))
     const { body } = readinessReport(snapshot([...all, backend("waiting", "r", "reconnect")]), facts, at("minimal"))
-    expect(body.backendSupervision).toEqual({ total: 10, connected: 3, restarting: 2, crashLoop: 1, stopped: 3 })
+    expect(body.backendSupervision).toEqual({ total: 11, connected: 4, restarting: 2, crashLoop: 1, stopped: 3 })
   })
 
   test("basic and full list them, full with process ids [health:supervision:basic] [health:supervision:full]", () => {

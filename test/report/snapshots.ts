@@ -23,6 +23,7 @@ export const STATES: Record<BackendState["kind"], BackendState> = {
   connected: { kind: "connected", epoch: 1, since: NOW - 1000, pid: 7, attempt: 0 },
   asleep: { kind: "asleep", epoch: 1, since: NOW - 1000 },
   waking: { kind: "waking", epoch: 1, since: NOW },
+  awake: { kind: "awake", epoch: 1, since: NOW, pid: 7 },
   waiting: { kind: "waiting", epoch: 1, attempt: 2, retryAt: NOW + 2000 },
   recovering: { kind: "recovering", epoch: 1, attempt: 2, since: NOW },
   crashed: { kind: "crashed", epoch: 1, attempt: 5, at: NOW },
