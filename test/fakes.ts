@@ -76,6 +76,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
         return typeof this.target(id) !== "string"
       },
       mayRun: () => true,
+      runnerOf: () => undefined,
       whenBack: () => undefined,
       whenRelisted: () => undefined,
       whenReplaced: async () => undefined,

@@ -3037,6 +3037,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "some servers own a resource that only one process may own: a file, a device, an account",
   },
+  "cluster:one:tasks": {
+    says: "tasks of a server that another replica runs are created, found, listed, answered and followed through any replica",
+    from: "choice",
+    why: "the load balancer chooses the replica, not the client",
+  },
   "cluster:one:limits": {
     says: "the replica that runs a server for all does not count calls of other replicas against --session-rate-limit",
     from: "choice",

@@ -8,6 +8,9 @@ import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Cancellation } from "./cancellation.ts"
 
+/** The principal of requests from another replica, which has already counted them against its clients' limits. */
+export const REPLICA = "replica"
+
 /** A client, with its own statements at `initialize` or in the `_meta` of a modern request. */
 export type Client = {
   readonly era: Era

@@ -16,9 +16,13 @@ import {
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 
-/** Returns params for the backend's era: a request to a modern backend has version and client in `_meta`. */
-export function adaptParams(params: Params, client: Client, era: Era): Params {
-  if (client.era === era) return params
+/**
+ * Returns params for the backend's era: a request to a modern backend has version and client in `_meta`. A call that asks for a
+ * task of 2025 is an ordinary call there: its client could not use the task.
+ */
+export function adaptParams(given: Params, client: Client, era: Era): Params {
+  if (client.era === era) return given
+  const { task: _task, ...params } = given
   const meta = metaOf(params)
   if (era === "modern")
     return {

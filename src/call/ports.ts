@@ -185,6 +185,8 @@ export type Directory = {
   isAsleep(id: string): boolean
   /** Whether this replica may run a server with `"replicas": "one"`. */
   mayRun(id: string): boolean
+  /** Returns the other replica that runs a server with `"replicas": "one"`; undefined if there is none. */
+  runnerOf(id: string): string | undefined
   /**
    * Returns a promise to wait for a server that may be connected in a moment, or for the first lists of a connected server;
    * undefined if there is nothing to wait for.

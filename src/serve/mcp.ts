@@ -5,16 +5,15 @@
 
 import { type Answer, errorAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
-import type { Client, Exchange } from "../call/client.ts"
+import { type Client, type Exchange, REPLICA } from "../call/client.ts"
 import { methodOf } from "../call/methods.ts"
 import { replicaOfOwn } from "../call/own-tools.ts"
 import { identityOfClient, type Refusal, requestClient } from "../call/request-client.ts"
 import { replicaOfListening, replicaOfTask } from "../call/task-id.ts"
-import type { View } from "../catalog/catalog.ts"
+import { type View, viewOf } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { REPLICA_CLIENT_HEADER } from "../config/server-spec.ts"
 import { RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
-import { REPLICA } from "../session/dispatch.ts"
 import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
 import type { Session } from "../session/session.ts"
 import { replicaIn } from "../store/replica-id.ts"
@@ -30,6 +29,7 @@ import { textOf } from "../wire/frame.ts"
 import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
   asMessage,
+  asText,
   type Id,
   idOfText,
   isId,
@@ -217,7 +217,8 @@ async function preloadSession({ http, deps }: Received): Promise<void> {
 }
 
 /** Returns the replica that has the call, task or stored result of a message; undefined if any replica can answer. */
-function replicaOf(value: unknown, { principal, deps }: Received): string | undefined {
+function replicaOf(value: unknown, received: Received): string | undefined {
+  const { principal, deps } = received
   if (!isObject(value)) return undefined
   const { id, method, params } = value
   if (method === undefined) return typeof id === "string" ? replicaIn(id) : undefined
@@ -228,7 +229,27 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
   const { requestState } = params
   // Another replica has forwarded the message because the call is here.
   const asked = principal.name === REPLICA ? undefined : deps.suspendedCalls.replicaOf(requestState)
-  return asked ?? replicaOfTask(params.taskId) ?? replicaOfOwn(method, params, deps.gateway)
+  return (
+    asked ??
+    replicaOfTask(params.taskId) ??
+    replicaOfOwn(method, params, deps.gateway) ??
+    (method === "tools/call" && params.task !== undefined ? replicaOfNewTask(params, received) : undefined)
+  )
+}
+
+/**
+ * Returns the other replica that runs the server of a tool which a session calls as a task: there, the task belongs to the session
+ * and not to this replica.
+ */
+function replicaOfNewTask({ name }: Params, received: Received): string | undefined {
+  const { http, deps } = received
+  if (!http.headers.has("mcp-session-id")) return undefined
+  const session = sessionOf(received)
+  const { directory } = deps.gateway
+  const { scope } = session
+  const id =
+    scope.kind === "server" ? scope.id : viewOf(directory.catalogOf(session), scope).tools.get(asText(name))?.id
+  return id === undefined ? undefined : directory.runnerOf(id)
 }
 
 /** Answers a POST in a cluster: here, at the replica that must answer it, or at another one if this one stops. */

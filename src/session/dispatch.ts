@@ -14,7 +14,7 @@ import {
   sharedAnswer,
   tailOf,
 } from "../call/answer.ts"
-import type { Told } from "../call/client.ts"
+import { REPLICA, type Told } from "../call/client.ts"
 import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, unwrapped } from "../call/own-tools.ts"
 import type { ClientCall, Decided, Gateway, ServerDecision } from "../call/ports.ts"
@@ -53,9 +53,6 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
   given.destination = call.destination
   return answer
 }
-
-/** The principal of requests from another replica, which has already counted them against its clients' limits. */
-export const REPLICA = "replica"
 
 /**
  * Counts a call, or the opening of a session, against the rate limit of its client. Throws, or rejects with, a RequestError

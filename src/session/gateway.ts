@@ -40,6 +40,8 @@ export type GatewayDeps = Pick<
 type Leases = {
   /** Returns whether this replica may run a server, and stops one that it may not run any more. */
   check(id: string): boolean
+  /** Returns the other replica that runs a server; undefined if there is none. */
+  runnerOf(id: string): string | undefined
   /** Whether calls that have not begun wait for the next owner of a server. */
   isHandingOver(id: string): boolean
   /** Resolves when the next owner is known, or when calls should no longer wait for it. */
@@ -184,6 +186,7 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
       return backend !== undefined && isDozing(backend.state)
     },
     mayRun: (id) => leases?.check(id) !== false,
+    runnerOf: (id) => leases?.runnerOf(id),
     whenBack(id) {
       const back = () => agent.whenBack(id, startupWaitMs)
       return leases?.isHandingOver(id) ? leases.whenHandedOver(id).then(back) : back()

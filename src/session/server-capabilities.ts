@@ -1,5 +1,6 @@
 /** Builds the results of `initialize` and `server/discover`, for the aggregate and for one server. */
 
+import { REPLICA } from "../call/client.ts"
 import type { ClientCall, Gateway } from "../call/ports.ts"
 import { refuseStopping } from "../call/ready.ts"
 import { type View, viewOf } from "../catalog/catalog.ts"
@@ -52,7 +53,7 @@ export function discoverResult(about: About): Params {
 /** Returns the capabilities that a backend stated on the connection that serves a client. */
 export function peerFor({ spec, listing }: View["parts"][number], { gateway, client }: About): BackendCapabilities {
   const target = gateway.directory.target(spec.id, client.era)
-  return typeof target === "string" ? listing : target.peer
+  return servedTo({ gateway, client }, spec.id, typeof target === "string" ? listing : target.peer)
 }
 
 /** Returns the instructions of the aggregate that clients of a scope receive. */
@@ -66,6 +67,14 @@ export const aggregateInstructionsFor = (
 type BackendCapabilities = { readonly era: Era; readonly capabilities: Params }
 
 // ---
+
+/** Returns the capabilities of a backend for a client. Legacy tasks of a server on another replica are requested from that replica. */
+function servedTo({ client, gateway }: About, id: string, peer: BackendCapabilities): BackendCapabilities {
+  const { era } = client
+  const { capabilities } = peer
+  const isForwarded = era === "legacy" && isObject(capabilities.tasks) && gateway.directory.runnerOf(id) !== undefined
+  return isForwarded ? { era, capabilities } : peer
+}
 
 type Introduction = {
   readonly capabilities: Params
@@ -95,7 +104,11 @@ function introduce({ gateway, client }: About): Introduction {
     capabilities: Object.assign(
       {},
       ...gateway.ownTools.map((own) => own.capabilities?.(client, view)),
-      translate(peer, client.era),
+      translate(servedTo({ gateway, client }, scope.id, peer), client.era),
+      // Its legacy clients call here what they call as a task.
+      client.principal === REPLICA && peer.era === "legacy" && isObject(peer.capabilities.tasks)
+        ? { tasks: peer.capabilities.tasks }
+        : {},
     ),
     // Legacy clients require a name and a version; modern servers need not state them.
     serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },

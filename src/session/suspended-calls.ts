@@ -17,7 +17,7 @@
 import { CallEndedError } from "../backend/attribution.ts"
 import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
-import { type Client, type Exchange, lackingCapability, missingCapability } from "../call/client.ts"
+import { type Client, type Exchange, lackingCapability, missingCapability, REPLICA } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
 import { viewFor } from "../call/ready.ts"
 import { identityOf } from "../catalog/scope.ts"
@@ -29,7 +29,7 @@ import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
-import { dispatch, REPLICA } from "./dispatch.ts"
+import { dispatch } from "./dispatch.ts"
 
 /** The exchange of one modern request. */
 type Turn = Pick<Exchange, "notify" | "openBody" | "cancellation">

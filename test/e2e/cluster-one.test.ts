@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS } from "../redis.ts"
 import { connect1, connect2 } from "./clients.ts"
-import { eventually, freshEnv, type Instance, modern, processes, runSvc, startSvc, svcIn } from "./harness.ts"
-import { type ClusterUnderTest, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
+import { eventually, fixture, freshEnv, type Instance, modern, processes, runSvc, startSvc, svcIn } from "./harness.ts"
+import { type ClusterUnderTest, eventsOf, listen, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`servers that run once: ${NO_REDIS}`, () => {})
 
@@ -89,6 +89,90 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     await client.post(replicas[0], { method: "notifications/cancelled", params: { requestId: 77, reason: "enough" } })
     expect((await stream.next()).done).toBe(true)
     await eventually(async () => (await client.call(replicas[2], "only_svc_heard")) !== "")
+  })
+
+  test("a legacy task has its server's name, and is found and answered, whichever replicas create and ask for it [cluster:one:tasks]", async () => {
+    const only = { command: "bun", args: [fixture("tasks.ts")], replicas: "one" }
+    await using cluster = await startCluster(2, { config: { mcpServers: { only } } })
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const work = async (client: WanderingClient, at: Instance, args: object, more: object = {}) => {
+      const task = { ttl: 60_000 }
+      const made = await client.request(at, "tools/call", { name: "only_svc_work", arguments: args, task, ...more })
+      return String((made.result?.task as { readonly taskId?: string } | undefined)?.taskId)
+    }
+    for (const [at, next] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      const { client, capabilities } = await eventually(async () => {
+        const client = new WanderingClient()
+        const { capabilities } = await client.open(at, { tasks: {}, elicitation: {} })
+        return capabilities.tasks !== undefined && { client, capabilities }
+      })
+      expect(capabilities.tasks).toEqual({ list: {}, cancel: {}, requests: { tools: { call: {} } } })
+      const plain = await work(client, at, {})
+      expect(plain).toStartWith("only_svc_t")
+      for (const to of [at, next]) {
+        expect((await client.request(to, "tasks/get", { taskId: plain })).result).toMatchObject({ taskId: plain })
+        expect((await client.request(to, "tasks/list")).result?.tasks).toMatchObject([{ taskId: plain }])
+      }
+      const stranger = new WanderingClient()
+      await stranger.open(next, { tasks: {} })
+      expect((await stranger.request(next, "tasks/get", { taskId: plain })).error?.code).toBe(-32602)
+      expect((await client.request(next, "tasks/cancel", { taskId: plain })).result).toMatchObject({ taskId: plain })
+
+      const leaving = new AbortController()
+      const heard = eventsOf(await client.get(next, undefined, leaving.signal))
+      const asking = await work(client, at, { ask: true }, { _meta: { progressToken: "p" } })
+      const result = client.request(next, "tasks/result", { taskId: asking })
+      const related = { "io.modelcontextprotocol/related-task": { taskId: asking } }
+      // What names a task belongs to no single request.
+      const question = (await heard.next()).value?.message
+      expect(question).toMatchObject({ method: "elicitation/create", params: { _meta: related } })
+      await client.post(at, { id: question?.id, result: { action: "accept", content: {} } })
+      expect((await result).result).toMatchObject({
+        content: [{ text: 'done: {"action":"accept","content":{}}' }, { uri: "svc://only/work://result" }],
+        _meta: related,
+      })
+      expect([(await heard.next()).value?.message, (await heard.next()).value?.message]).toMatchObject([
+        { method: "notifications/progress", params: { progressToken: "p", _meta: related } },
+        { method: "notifications/tasks/status", params: { taskId: asking, status: "completed" } },
+      ])
+      leaving.abort()
+      await heard.return(undefined).catch(() => undefined)
+    }
+  })
+
+  test("a modern task is found and followed, whichever replicas create, ask for and listen to it [cluster:one:tasks]", async () => {
+    const only = {
+      command: "bun",
+      args: [fixture("tasks.ts"), "--modern"],
+      protocolVersion: "2026-07-28",
+      replicas: "one",
+    }
+    await using cluster = await startCluster(2, { config: { mcpServers: { only } } })
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const capabilities = { elicitation: {}, extensions: { "io.modelcontextprotocol/tasks": {} } }
+    const _meta = { "io.modelcontextprotocol/clientCapabilities": capabilities }
+    const ask = async (at: Instance, method: string, params: object) =>
+      (await modern(`${at.url}/mcp`, method, { ...params, _meta })).body.result
+    for (const [at, next] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      const taskId = await eventually(async () => {
+        const made = await ask(at, "tools/call", { name: "only_svc_work", arguments: { ask: true } })
+        return made?.resultType === "task" && String(made.taskId)
+      })
+      expect(taskId).toStartWith("only_svc_t")
+      const events = eventsOf(await listen(next, { taskIds: [taskId] }, capabilities))
+      expect((await events.next()).value?.message.params).toMatchObject({ notifications: { taskIds: [taskId] } })
+      expect((await events.next()).value?.message.params).toMatchObject({ taskId, status: "input_required" })
+      await ask(next, "tasks/update", { taskId, inputResponses: { q: { action: "accept" } } })
+      expect((await events.next()).value?.message.params).toMatchObject({ taskId, status: "completed" })
+      await events.return(undefined)
+      for (const to of [at, next]) expect(await ask(to, "tasks/get", { taskId })).toMatchObject({ taskId })
+    }
   })
 
   test("the replica that runs it counts no calls that another replica has counted [cluster:one:limits]", async () => {

@@ -80,13 +80,15 @@ export class WanderingClient {
 
   constructor(private readonly headers: Record<string, string> = {}) {}
 
-  /** Opens the session at a replica. */
-  async open(at: Pick<Instance, "url">, capabilities: object = { elicitation: {} }): Promise<void> {
+  /** Opens the session at a replica, and returns the result of `initialize`. */
+  async open(at: Pick<Instance, "url">, capabilities: object = { elicitation: {} }): Promise<Initialized> {
     const params = { protocolVersion: "2025-11-25", capabilities, clientInfo: { name: "wanderer", version: "1" } }
     const response = await this.post(at, { id: ++this.lastId, method: "initialize", params })
     if (!response.ok) throw new Error(`initialize: ${response.status} ${await response.text()}`)
     this.session = response.headers.get("mcp-session-id") ?? ""
+    const { result } = (await response.json()) as { readonly result: Initialized }
     await this.post(at, { method: "notifications/initialized" })
+    return result
   }
 
   /** Posts a message, or a batch of several, as it is. */
@@ -141,6 +143,8 @@ export class WanderingClient {
     return fetch(`${at.url}/mcp`, { method: "DELETE", headers: { "mcp-session-id": this.session, ...this.headers } })
   }
 }
+
+type Initialized = { readonly capabilities: Readonly<Record<string, unknown>> }
 
 export type Message = {
   readonly id?: string | number

@@ -4,6 +4,7 @@
  * replicas (features/cluster/replica-reach.ts).
  */
 
+import { REPLICA } from "../../call/client.ts"
 import { methodOf } from "../../call/methods.ts"
 import { REPLICA_CONTINUES_HEADER, REPLICA_HEADER } from "../../config/server-spec.ts"
 import { UnavailableError } from "../../lib/errors.ts"
@@ -12,7 +13,6 @@ import { percentDecoded } from "../../lib/text.ts"
 import type { Inbound } from "../../serve/inbound.ts"
 import type { Principal } from "../../serve/principal.ts"
 import { errorResponse, noContent } from "../../serve/respond.ts"
-import { REPLICA } from "../../session/dispatch.ts"
 import type { ServerLeases } from "./server-leases.ts"
 
 export type ReplicaAccessDeps = {

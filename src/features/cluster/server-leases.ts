@@ -167,10 +167,14 @@ export class ServerLeases {
   /** Returns each server with its owner, which may be this replica; `replica` is undefined while it has none. */
   owners(): readonly { readonly server: string; readonly replica: string | undefined }[] {
     return [...this.servers.values()].map((server) => {
-      const { owned } = server.state
-      const other = owned.kind === "elsewhere" ? owned.owner.replica : undefined
-      return { server: server.id, replica: this.holds(server) ? this.deps.replicas.id : other }
+      return { server: server.id, replica: this.holds(server) ? this.deps.replicas.id : runnerIn(server) }
     })
+  }
+
+  /** Returns the other replica that runs a server; undefined if there is none. */
+  runnerOf(id: string): string | undefined {
+    const server = this.servers.get(id)
+    return server && runnerIn(server)
   }
 
   /** Whether new calls to a server wait for its next owner, because the present one stops. */
@@ -358,6 +362,9 @@ type Server = {
   released: Promise<void> | undefined
   cancelBeat(): void
 }
+
+const runnerIn = ({ state: { owned } }: Server): string | undefined =>
+  owned.kind === "elsewhere" ? owned.owner.replica : undefined
 
 /** Longer than a message takes to reach the other replicas, and their last calls take to arrive. */
 const ANNOUNCE_MS = 200
