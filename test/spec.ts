@@ -1951,6 +1951,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "most clients never end their sessions, and their processes would fill the machine",
   },
+  "isolation:end": {
+    says: 'with isolation "session", a process ends with its session, also while it works on a task',
+    from: "choice",
+    why: "a task of 2025 belongs to its session: after the session, nobody could ask for its result",
+  },
   "isolation:bound": {
     says: "at most maxProcesses (50) processes of a server belong to single sessions: the process that was unused the longest makes room, but never one in use",
     from: "choice",

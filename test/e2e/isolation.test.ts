@@ -1,11 +1,14 @@
 /** Fifty sessions on shared servers of every kind: the messages of one session reach no other. */
 import { expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ElicitRequestSchema, LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
 import { HttpClient } from "../../src/backend/http-client.ts"
 import { systemClock } from "../../src/lib/clock.ts"
-import { eventually, fixture, modern, startHttp, startSvc } from "./harness.ts"
+import { eventually, fixture, freshFolder, modern, processes, startHttp, startSvc } from "./harness.ts"
+import { WanderingClient } from "./replicas.ts"
 
 const SESSIONS = 50
 const CALLS = 10_000
@@ -99,6 +102,27 @@ test("progress, answers, questions and cancellations of fifty sessions stay in t
   await Promise.all(clients.map((client) => client.close()))
   await Promise.all([one.stop(), two.stop()])
 }, 120_000)
+
+test("a process ends with its session, also while it works on a task [isolation:end]", async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  const journal = join(freshFolder(), "journal")
+  const args = [fixture("journal.ts"), "--journal", journal, "--name", "own", mark]
+  await using svc = await startSvc({
+    config: { mcpServers: { own: { command: "bun", args, isolation: "session" } } },
+  })
+  const client = new WanderingClient()
+  await client.open(svc, { tasks: {} })
+  const work = { nonce: "n", by: "b", ms: 3_600_000 }
+  const params = { name: "own_svc_work", arguments: work, task: { ttl: 3_600_000 } }
+  const made = await client.request(svc, "tools/call", params)
+  const { taskId } = (made.result as { readonly task: { readonly taskId: string } }).task
+  await eventually(() => readFileSync(journal, "utf8").includes('"what":"run"'))
+  expect((await client.request(svc, "tasks/get", { taskId })).result).toMatchObject({ status: "working" })
+  // One of them is the process that all sessions share.
+  expect(processes(mark)).toHaveLength(2)
+  await client.end(svc)
+  await eventually(() => processes(mark).length === 1)
+}, 60_000)
 
 test("calls that hang at one remote server delay no other, and end what their client gives up [remote:limit]", async () => {
   const hanging = new Set<unknown>()
