@@ -3083,7 +3083,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a rolling update must not fail a call",
   },
   "cluster:one:sleeps": {
-    says: "a server that runs once sleeps on its replica, which keeps the lease and wakes it for the calls of all replicas",
+    says: "a server that runs once sleeps on its replica, which keeps the lease and wakes it for the calls of all replicas; all of them show that it is asleep",
     from: "choice",
     why: "a process that nobody uses costs memory in a cluster, too, and two processes must not wake",
   },

@@ -8,6 +8,7 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
 import type { EstablishedConnection } from "../backend/established-connection.ts"
 import { openConnection } from "../backend/open-connection.ts"
+import { isDozing } from "../backend/supervision.ts"
 import { buildCatalog, type Catalog, emptyCatalog } from "../catalog/catalog.ts"
 import { isListing, type ListingEntry, type ListMethod, type Tool } from "../catalog/listing.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
@@ -87,6 +88,7 @@ export class Agent {
   private readonly pendingStops = new Set<Promise<void>>()
   private currentSnapshot: Snapshot | undefined
   private initialLoad: Promise<void> | undefined
+  private asleepElsewhere: ReadonlySet<string> = new Set()
   private isClosed = false
   /** The answers of the servers to the last log level. */
   private readonly levelAnswers = new WeakMap<EstablishedConnection, Promise<Error | undefined>>()
@@ -318,6 +320,14 @@ export class Agent {
       this.toolPinning.approve([server, ...this.find(name).map(({ spec }) => spec.id)], tool, hash)
     }
     this.changed()
+  }
+
+  /** Records which servers are asleep on the replicas that run them. */
+  noteAsleepElsewhere(ids: ReadonlySet<string>): void {
+    if (isDeepStrictEqual(ids, this.asleepElsewhere)) return
+    this.asleepElsewhere = ids
+    this.currentSnapshot = undefined
+    this.statusChanged("server")
   }
 
   snapshot(): Snapshot {
@@ -713,6 +723,10 @@ export class Agent {
     return listing === undefined ? undefined : this.toolPinning.inspect(spec, listing)
   }
 
+  private isAsleep({ spec, state }: Backend): boolean {
+    return isDozing(state) || (runsElsewhere(spec) && this.asleepElsewhere.has(spec.id))
+  }
+
   private takeSnapshot(): Snapshot {
     const parts = new Map(this.catalog.parts.map((part) => [part.spec.id, part]))
     return {
@@ -720,7 +734,7 @@ export class Agent {
       loaded: this.loaded,
       isPlaced: this.initialLoad === undefined || this.unplaced().length === 0,
       backends: this.all().map((backend) =>
-        describeBackend(backend, this.findings(backend), parts.get(backend.spec.id)),
+        describeBackend(backend, this.findings(backend), parts.get(backend.spec.id), this.isAsleep(backend)),
       ),
       templates: this.plan?.templates ?? [],
       disabled: this.plan?.disabled ?? [],

@@ -26,6 +26,8 @@ import type { PinningFindings } from "./tool-pinning.ts"
 export type BackendSnapshot = {
   readonly spec: ServerSpec
   readonly state: BackendState
+  /** Whether it has no process until a call needs it: here, or on the replica that runs it. */
+  readonly asleep: boolean
   /** Set for an instance of a template. */
   readonly template: string | undefined
   /** Milliseconds since the epoch, like all times here; undefined if it has not happened. */
@@ -113,12 +115,14 @@ export function describeBackend(
   { spec, state, facts, listing }: Backend,
   findings: PinningFindings | undefined,
   part: ServerPart | undefined,
+  asleep: boolean,
 ): BackendSnapshot {
   const { lastConnected, lastError, lastExit, restartCount, authorizationUrl } = facts
   const { lastTransportFailure, lastPing, responsive } = facts
   return {
     spec,
     state,
+    asleep,
     template: spec.id === spec.name ? undefined : spec.name,
     lastConnected,
     lastError,

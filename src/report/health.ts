@@ -4,7 +4,7 @@
  */
 
 import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
-import { type BackendState, isDozing, STATUS_BY_STATE } from "../backend/supervision.ts"
+import { type BackendState, STATUS_BY_STATE } from "../backend/supervision.ts"
 import { UNRESPONSIVE, unansweredReason } from "../backend/unresponsive.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
 import type { Params } from "../wire/message.ts"
@@ -244,7 +244,7 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
     name: spec.id,
     status: STATUS_BY_STATE[state.kind].status,
     healthy: health.healthy,
-    ...(isDozing(state) ? { asleep: true } : {}),
+    ...(server.asleep ? { asleep: true } : {}),
     ...(lastConnected === undefined ? {} : { lastConnected: iso(lastConnected) }),
     ...(lastError === undefined ? {} : { lastError: redact(lastError) }),
     // The specification's word for all three is awaiting_oauth.

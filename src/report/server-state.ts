@@ -58,7 +58,8 @@ export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUN
   switch (state.kind) {
     case "awake":
     case "connected":
-      return (listed?.failing.length ?? 0) > 0 || !healthOf(backend, now).healthy ? "degraded" : "connected"
+      if ((listed?.failing.length ?? 0) > 0 || !healthOf(backend, now).healthy) return "degraded"
+      return backend.asleep ? "asleep" : "connected"
     case "asleep":
     case "waking":
       return "asleep"

@@ -1,7 +1,7 @@
 /** The status report for commands and assistants: one projection of the snapshot. */
 
 import { type BackendSnapshot, offersNothing, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
-import { isDozing, STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
+import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
 import { UNRESPONSIVE } from "../backend/unresponsive.ts"
 import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
@@ -153,7 +153,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         state: stateOf(backend, now),
         status: STATUS_BY_STATE[state.kind].status,
         healthy: health.healthy,
-        ...(isDozing(state) ? { asleep: true as const } : {}),
+        ...(backend.asleep ? { asleep: true as const } : {}),
         tags: spec.tuning.tags,
         restarts: restartCount,
         ...("pid" in state && state.pid !== undefined ? { pid: state.pid } : {}),

@@ -290,8 +290,16 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     const others = replicas.filter((replica) => replica !== owner)
     const sleeps = () => eventually(() => processes(mark).length === 0)
     const lists = async (at: Instance) => JSON.stringify((await modern(`${at.url}/mcp`, "tools/list", {})).body)
+    const states = async ({ folder, url }: Instance) => {
+      const { servers } = JSON.parse((await svcIn(folder)("mcp", "status", "--json")).stdout)
+      const health = (await (await fetch(`${url}/health`)).json()) as { servers: { details: { asleep?: true }[] } }
+      return `${servers[0].state} ${health.servers.details[0]?.asleep}`
+    }
+    const show = (wanted: string) =>
+      eventually(async () => (await Promise.all(replicas.map(states))).every((shown) => shown === wanted))
     for (const replica of replicas) {
       await sleeps()
+      if (replica === replicas[0]) await show("asleep true")
       // Neither lists nor health wake it.
       for (const each of replicas) {
         expect(await lists(each)).toContain("only_svc_who")

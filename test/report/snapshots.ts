@@ -39,6 +39,7 @@ export function backend(
 ): BackendSnapshot {
   const connected = kind === "connected"
   return {
+    asleep: kind === "asleep" || kind === "waking",
     spec: {
       id: name,
       name,

@@ -1,6 +1,7 @@
 /** Makes a running svc one replica of several: opens the shared state, its keys, and the messages between replicas. */
 import { networkInterfaces } from "node:os"
 import type { Agent } from "../../agent/agent.ts"
+import { isDozing } from "../../backend/supervision.ts"
 import type { CallRateLimit } from "../../call/call-rate-limit.ts"
 import type { ChangeExchange, Gateway, RemoteReplicas } from "../../call/ports.ts"
 import type { ServerSpec } from "../../config/server-spec.ts"
@@ -112,6 +113,8 @@ export class Cluster {
   readonly leaving: { -readonly [K in keyof Leaving]: Leaving[K] }
   /** Decides which replica runs the servers with `"replicas": "one"`; undefined until `openLeases`. */
   leases: ServerLeases | undefined
+  /** Returns the ids of the servers that this replica runs for all, and that are asleep. */
+  private asleep: () => readonly string[] = () => []
   private readonly clients: ReplicaClients
   private readonly reach: ReplicaReach
   private readonly drift: ConfigurationDrift
@@ -189,8 +192,16 @@ export class Cluster {
     const { state, replicas, mark, clock, log } = this
     const whenDrained = (id: string) => agent.whenDrained(id)
     const whenStopped = (id: string) => agent.whenStopped(id)
-    this.leases = new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })
-    return this.leases
+    const leases = new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })
+    this.leases = leases
+    this.asleep = () =>
+      agent.all().flatMap(({ spec, state }) => (spec.tuning.replicas === "one" && isDozing(state) ? [spec.id] : []))
+    replicas.on("hello", () => {
+      const isAsleep = (server: string, replica = "") => replicas.find(replica)?.asleep?.includes(server) === true
+      const asleep = leases.owners().filter(({ server, replica }) => isAsleep(server, replica))
+      agent.noteAsleepElsewhere(new Set(asleep.map(({ server }) => server)))
+    })
+    return leases
   }
 
   /** Opens the sessions of clients that the replicas share; they end after `ttl` milliseconds without requests. */
@@ -318,6 +329,7 @@ export class Cluster {
       startedAt: this.startedAt,
       load: { ...load(), draining: this.leaving.endsConnections },
       unreached: this.reach.unreached,
+      asleep: this.asleep(),
       acknowledges: true,
     }))
   }

@@ -28,6 +28,8 @@ export type ReplicaFacts = {
   readonly load: ReplicaLoad
   /** The ids of the replicas that it cannot reach at their addresses. */
   readonly unreached?: readonly string[]
+  /** The ids of the servers that it runs for all, and that are asleep. */
+  readonly asleep?: readonly string[]
   /** Absent in replicas of older versions. */
   readonly acknowledges?: true
 }
