@@ -843,6 +843,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "another program offers other tools",
   },
+  "sleep:removed": {
+    says: "svc removes the stored listing of a server that is not in its mcp.json any more, but not of one that is disabled or faulty, nor of another mcp.json in the same directory",
+    from: "choice",
+    why: "nobody else would, and a server that comes back should not be started to list",
+  },
   "views:rules": {
     says: "a preset selects by tags, servers, allow, deny and readOnly: globs over server/tool, server/prompt:NAME and server/resource:URI, and deny wins",
     from: "choice",

@@ -211,6 +211,9 @@ export class Agent {
       if (change !== undefined) applied[change].push(spec.id)
     }
     this.currentSnapshot = undefined
+    // A missing file counts as an empty document at the start, and may come back.
+    if (applied.removed.length > 0 || (oldOrder === undefined && order.length > 0))
+      this.deps.listings?.keep(namesIn(plan))
     const isSame = Object.values(applied).every((ids) => ids.length === 0) && isDeepStrictEqual(oldOrder, order)
     if (!isSame) this.changed()
     this.checkFirstAttempts()
@@ -746,6 +749,15 @@ export class Agent {
 }
 
 // ---
+
+/** Returns the names of all servers and templates in a document, also of those that do not run. */
+const namesIn = ({ specs, templates, disabled, idle, issues }: Plan): ReadonlySet<string> =>
+  new Set([
+    ...[...specs, ...idle].map(({ name }) => name),
+    ...templates,
+    ...disabled,
+    ...issues.flatMap(({ server }) => server ?? []),
+  ])
 
 const isBusy = ({ published }: Backend): boolean => published !== undefined && published.open.inFlight > 0
 

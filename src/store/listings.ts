@@ -18,12 +18,16 @@ export type ListingStore = {
    * to list.
    */
   write(spec: ServerSpec, listing: object): void
+  /** Removes the listings of all servers but those with these names. A failure is ignored. */
+  keep(names: ReadonlySet<string>): void
 }
 
 /** Opens the listings of a configuration. */
 export function openListings(paths: Paths): ListingStore {
   const folder = join(paths.directory, ownName("listings", paths))
-  const fileOf = ({ id }: ServerSpec) => join(folder, `${digest(id, 16)}.json`)
+  // Begins with the name, so that the files of a template's instances are kept as long as the template.
+  const fileOf = ({ id, name }: ServerSpec) =>
+    join(folder, `${digest(name, NAME_CHARS)}${id === name ? "" : `-${digest(id, 16)}`}.json`)
   return {
     read(spec) {
       const { launch, mark, listing } = readState(fileOf(spec)) ?? {}
@@ -44,6 +48,15 @@ export function openListings(paths: Paths): ListingStore {
         // A full disk must not stop a server.
       }
     },
+    keep(names) {
+      try {
+        const known = new Set([...names].map((name) => digest(name, NAME_CHARS)))
+        for (const file of readdirSync(folder))
+          if (!known.has(file.slice(0, NAME_CHARS))) unlinkSync(join(folder, file))
+      } catch {
+        // There is no folder yet, or the files stay until the next time.
+      }
+    },
   }
 }
 
@@ -51,6 +64,8 @@ export function openListings(paths: Paths): ListingStore {
 
 const MAX_CHARS = 8_000_000
 const MAX_FILES = 1000
+/** Characters of a file's name that stand for the name of the server. */
+const NAME_CHARS = 16
 
 /** Identifies a launch. Its environment may have secrets, so it is not stored itself. */
 const launchOf = ({ launch }: ServerSpec): string => digest(JSON.stringify(launch), 32)

@@ -13,6 +13,9 @@ function stage(
   const listings: ListingStore = {
     read: ({ id }: ServerSpec) => stored.get(id),
     write: ({ id }: ServerSpec, listing) => void stored.set(id, listing),
+    keep: (names) => {
+      for (const id of stored.keys()) if (!names.has(id)) stored.delete(id)
+    },
   }
   const memory = createMemoryAgent(tools, undefined, listings)
   const names = () => memory.agent.catalog.parts.flatMap(({ offered }) => [...offered.keys()])
@@ -115,4 +118,22 @@ test("a server that may no longer sleep is started [sleep:retuned]", async () =>
   expect(state()).toBe("asleep")
   await apply({ mcpServers: { a: { command: "x", protocolVersion: "legacy" } } })
   expect(state()).toBe("connected")
+})
+
+test("the listing of a removed server is removed, but not that of one that is disabled or faulty [sleep:removed]", async () => {
+  const { apply, stored, clock } = stage({})
+  const a = { command: "x", protocolVersion: "legacy", start: "lazy" }
+  await apply({ mcpServers: { a, b: a, c: a, d: a } })
+  await clock.pass(3000)
+  expect([...stored.keys()]).toEqual(["a", "b", "c", "d"])
+  await apply({ mcpServers: { a, b: { ...a, disabled: true }, c: { ...a, args: ["${MISSING}"] } } })
+  expect([...stored.keys()]).toEqual(["a", "b", "c"])
+  // It was removed while svc did not run.
+  const next = stage({}, undefined, stored)
+  await next.apply({ mcpServers: {} })
+  expect([...stored.keys()]).toEqual(["a", "b", "c"])
+  await next.agent.close()
+  const last = stage({}, undefined, stored)
+  await last.apply({ mcpServers: { b: a } })
+  expect([...stored.keys()]).toEqual(["b"])
 })
