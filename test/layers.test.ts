@@ -65,6 +65,7 @@ const WORLD = [
   "backend/job-object.ts",
   "backend/process-tree.ts",
   "backend/reaper.ts",
+  "backend/short-command.ts",
   "backend/ssrf.ts",
   "backend/stdio.ts",
   "cli/activity.ts",

@@ -639,7 +639,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a receiver that restarts must not lose a notification, and one that is gone must not cost memory",
   },
   "notify:command": {
-    says: "a command gets the notification on stdin and in variables, and runs only if commands are allowed",
+    says: "a command gets the notification on stdin and in variables, and runs only if commands are allowed; what it has started ends with it",
     from: "choice",
     why: "a configuration file that is handed around must not run anything by surprise",
   },

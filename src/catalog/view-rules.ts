@@ -198,13 +198,14 @@ function serverReason(
   tags: readonly string[],
 ): string | undefined {
   if (!matchesFilter(filter, tags)) return `filter: ${text}`
-  if (servers?.some((pattern) => matchesServer(pattern, server)) === false) return "servers names its server nowhere"
+  if (servers?.some((pattern) => matchesServer(pattern, server)) === false)
+    return "servers: no pattern matches its server"
   const denied = deny.find((pattern) => restOf(pattern) === "*" && matchesServer(serverPartOf(pattern), server))
   if (denied !== undefined) return `deny: ${denied}`
   return allow?.some((pattern) => matchesServer(serverPartOf(pattern), server)) === false ? NOT_ALLOWED : undefined
 }
 
-const NOT_ALLOWED = "allow names it nowhere"
+const NOT_ALLOWED = "allow: no pattern matches it"
 
 /** Returns the part of a pattern of `allow` or `deny` that stands for servers. */
 function serverPartOf(pattern: string): string {
