@@ -56,7 +56,8 @@ export const importServers: CommandDef = {
     ...START_ARGS,
     project: {
       type: "boolean",
-      description: "Also import the servers of projects (.mcp.json, .vscode/mcp.json …), for every project",
+      description:
+        "Also import the servers of projects (.mcp.json, .vscode/mcp.json …); svc then offers them in every project",
     },
     yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
     "dry-run": { type: "boolean", description: "Only show what would be imported" },

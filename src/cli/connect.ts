@@ -64,7 +64,7 @@ export const connect: VariadicCommand = {
     stdio: {
       type: "boolean",
       description:
-        "Let the client start `svc proxy`, which starts svc (default: unless svc is a service or has an external URL; --no-stdio: write an address)",
+        "Let the client start `svc proxy`, which starts svc (default unless svc is a service or has an external URL; --no-stdio writes an address)",
     },
     url: {
       type: "string",

@@ -162,7 +162,7 @@ export async function addServers(
     const { tools, offline } = await findTools(context, name)
     if (offline !== undefined || tools.length === 0 || !tools.every(({ disabled }) => disabled)) continue
     const shown = visible(`this hides every tool that ${name} offers`)
-    if (isInteractive() && (await promptYesNo(`${shown}; keep it?`))) continue
+    if (isInteractive() && (await promptYesNo(`${shown}; keep the server?`))) continue
     await editServers(args, removeServer(name), `removed ${name}`)
     if (!isInteractive()) throw usageError(`${shown}; add --yes to hide them`)
   }

@@ -171,7 +171,7 @@ function nameOf(args: Readonly<Record<string, unknown>>): string {
   throw usageError(
     isVariable
       ? `"${name}" is no name of a variable: use letters, digits and _, with no digit first`
-      : `"${name}" is no name of a secret: choose one of at most 200 characters ${NAME_RULE}`,
+      : `"${name}" is no name of a secret: choose one of at most 200 characters, with ${NAME_RULE}`,
   )
 }
 

@@ -53,7 +53,8 @@ export const setup: VariadicCommand = {
     ...CONTEXT_ARGS,
     project: {
       type: "boolean",
-      description: "Also import the servers of projects (.mcp.json, .vscode/mcp.json …), for every project",
+      description:
+        "Also import the servers of projects (.mcp.json, .vscode/mcp.json …); svc then offers them in every project",
     },
     http: { type: "boolean", description: "Connect clients to the address of svc, instead of letting them start it" },
     timeout: { type: "string", description: "How long to wait for the servers to connect (default 30s)" },

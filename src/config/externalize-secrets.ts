@@ -143,7 +143,8 @@ export function newKeyPlaces(before: string, after: string, names: readonly stri
 /** Returns a warning for each setting in `newKeyPlaces`. */
 export const openKeyWarnings = (...change: Parameters<typeof newKeyPlaces>): readonly string[] =>
   newKeyPlaces(...change).map(
-    (place) => `${place} looks like a key, and mcp.json has it in clear; \`svc secret import\` moves it to .env`,
+    (place) =>
+      `${place} looks like a key, and mcp.json contains it in plain text; \`svc secret import\` moves it to .env`,
   )
 
 /** The texts of mcp.json and of `.env`. */

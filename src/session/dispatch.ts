@@ -247,7 +247,10 @@ function withOffer({ message }: RequestError, view: View, id: string): RequestEr
   const shown = names.slice(0, MAX_OFFERED).join(", ")
   const rest = names.length > MAX_OFFERED ? ` and ${counted(names.length - MAX_OFFERED, "other")}` : ""
   const offer = names.length === 0 ? "no tools" : `${shown}${rest}`
-  return new RequestError("invalid_params", `${message}${/[.?]$/.test(message) ? "" : "."} Its server offers ${offer}`)
+  return new RequestError(
+    "invalid_params",
+    `${message}${/[.?]$/.test(message) ? "" : "."} The server now offers ${offer}`,
+  )
 }
 
 /** Whether a server is connected and does not offer something. */

@@ -94,7 +94,7 @@ test("svc accepts the OAuth flags and scopes of other clients, and removes sever
     0,
     [
       "--callback-port has no effect: svc receives the sign-in at its own address, or at oauth.redirectUrl\n",
-      "warning: it: oauth.clientSecret looks like a key, and mcp.json has it in clear; `svc secret import` moves it to .env\n",
+      "warning: it: oauth.clientSecret looks like a key, and mcp.json contains it in plain text; `svc secret import` moves it to .env\n",
     ].join(""),
   ])
   expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({

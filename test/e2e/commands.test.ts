@@ -592,7 +592,7 @@ test("a server that is added with all its tools hidden stays only after confirma
     expect(written().two.disabledTools).toBeUndefined()
   }
   const { shown } = await typeSvc([...added, "--config-dir", folder], { folder, answers: ["n"] })
-  expect(shown).toContain("this hides every tool that one offers; keep it? [y/N]")
+  expect(shown).toContain("this hides every tool that one offers; keep the server? [y/N]")
   expect(Object.keys(written())).toEqual(["two"])
   for (const line of [added, replaced]) expect((await svcIn(folder)(...line, "--yes")).code).toBe(0)
   expect([written().one.disabledTools, written().two.disabledTools]).toEqual([["echo"], ["echo"]])

@@ -212,7 +212,7 @@ test("the plan of an installation shows no key that came with the request [tools
 test("every way to write a server warns of a key in clear, and moves it if asked to [secrets:moved]", async () => {
   const server = { ...OWN, disabled: true, env: { FIRST_TOKEN: `${KEY.slice(0, -4)}0001` } }
   const warning = (name: string) =>
-    `clear: env.${name} looks like a key, and mcp.json has it in clear; \`svc secret import\` moves it to .env`
+    `clear: env.${name} looks like a key, and mcp.json contains it in plain text; \`svc secret import\` moves it to .env`
   const added = await api("POST", "/servers", { name: "clear", server })
   expect([added.status, added.body.warnings]).toEqual([201, [warning("FIRST_TOKEN")]])
   const { body, headers } = await api("GET", "/config/servers/clear")

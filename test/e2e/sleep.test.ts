@@ -192,7 +192,7 @@ test.each([
     it.set({ tools: ["two", "new"], calls })
     expect((await it.call("one")).error).toMatchObject({
       code: -32602,
-      message: "Unknown tool: a_svc_one. Did you mean a_svc_new? Its server offers a_svc_two, a_svc_new",
+      message: "Unknown tool: a_svc_one. Did you mean a_svc_new? The server now offers a_svc_two, a_svc_new",
     })
     // The server says itself what is wrong with a call of a tool that it has.
     expect(await it.call("two")).toMatchObject({ result: { content: [{ text: "two" }] } })

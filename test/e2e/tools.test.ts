@@ -86,7 +86,7 @@ test.each(CLIENTS)(
     expect(dry.structuredContent).toMatchObject({
       serverName: "one",
       dryRun: true,
-      warnings: [expect.stringContaining("one: env.MY_TOKEN looks like a key, and mcp.json has it in clear")],
+      warnings: [expect.stringContaining("one: env.MY_TOKEN looks like a key, and mcp.json contains it in plain text")],
     })
     expect(dry.structuredContent.changes).toContainEqual({ key: "env.MY_TOKEN", from: "•••", to: "•••" } as never)
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBe(before)

@@ -45,8 +45,8 @@ type ReferencesDeps = {
 export const isStorableName = (name: string): boolean =>
   name.trim() === name && /^[^{}$"'`\\\p{Cc}]{1,200}$/u.test(name)
 
-/** What is wrong with other names. */
-export const NAME_RULE = "without quotes, braces, $, backslashes, and blanks at its ends"
+/** What such a name has. */
+export const NAME_RULE = "no quotes, braces, $, backslashes or control characters, and no space at either end"
 
 /** The longest value. */
 export const MAX_BYTES = 64 * 1024
@@ -198,7 +198,7 @@ export class References {
       if (value !== null) return { value }
       const remedy = isStorableName(name)
         ? `\`svc secret set ${shellWord(name, this.deps.world.platform === "win32")}\` stores it`
-        : `choose a name that \`svc secret set\` can store: ${NAME_RULE}`
+        : `choose a name that \`svc secret set\` can store, with ${NAME_RULE}`
       return { problem: `which the keychain does not have; ${remedy}` }
     } catch (error) {
       return {
@@ -234,7 +234,7 @@ export class References {
 
   private async command(line: string, allowed: boolean, signal: AbortSignal): Promise<ResolvedReference> {
     if (!allowed) return { problem: COMMANDS_OFF }
-    if (line.includes("\0")) return { problem: "which contains a NUL byte, as no command can; remove it" }
+    if (line.includes("\0")) return { problem: "which contains a NUL byte, which no command can contain; remove it" }
     const words = commandWords(line)
     if (words === undefined)
       return { problem: 'in which a quote is not closed; close it, or write \\" for the quote itself' }
@@ -298,7 +298,7 @@ const COMMANDS_OFF =
 function withoutNul(scheme: string, outcome: ResolvedReference): ResolvedReference {
   if (!("value" in outcome && outcome.value.includes("\0"))) return outcome
   return {
-    problem: `and ${SOURCES[scheme] ?? "its value"} contains a NUL byte, as no variable can; store it encoded, for example as base64`,
+    problem: `and ${SOURCES[scheme] ?? "its value"} contains a NUL byte, which no variable can hold; store it encoded, for example as base64`,
   }
 }
 

@@ -91,7 +91,7 @@ describe("the plan of an edit", () => {
   })
 
   test("warns of a key that is written into mcp.json, not of a reference [secrets:moved]", async () => {
-    const text = "looks like a key, and mcp.json has it in clear; `svc secret import` moves it to .env"
+    const text = "looks like a key, and mcp.json contains it in plain text; `svc secret import` moves it to .env"
     expect((await planned({ env: { A_TOKEN: "given" } })).warnings).toContain(`a: env.A_TOKEN ${text}`)
     expect((await planned({ args: ["--token", "given"] })).warnings).toContain(`a: args[1] ${text}`)
     expect((await planned({ env: { A_TOKEN: "${X:-d}", B_TOKEN: "", MODE: "given" } }, "c")).warnings).toEqual([])
