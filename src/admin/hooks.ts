@@ -28,7 +28,12 @@ export function useLoaded<T>(read: () => Promise<T>, inputs: readonly unknown[])
       isCurrent = false
     }
   }, [...inputs, round])
-  return { ...state, reload: useCallback(() => setRound((before) => before + 1), []) }
+  const reload = useCallback(() => {
+    // At once: a view that takes no input while it loads must not take any before the effect runs.
+    setState((before) => ({ ...before, isLoading: true }))
+    setRound((before) => before + 1)
+  }, [])
+  return { ...state, reload }
 }
 
 /** What a change says when it is done: a text, with the tone of the state that it has led to (default: good). */

@@ -277,6 +277,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     expect(await boxes.first().isChecked()).toBe(true)
     await button("Save").click()
     await isSaid(/my-review-set was saved/)
+    await link("Edit my-review-set").waitFor()
     const { description, prefix, names, deny, servers } = presets()["my-review-set"]
     expect({ description, prefix, names, deny, servers }).toEqual({
       description: "mine",

@@ -25,7 +25,13 @@ export function ServerEditor({ name }: { name: string }) {
   return (
     <WhenLoaded loaded={loaded}>
       {({ written, schema }) => (
-        <Editor key={written.hash} written={written} schema={schema} onReload={loaded.reload} />
+        <Editor
+          key={written.hash}
+          written={written}
+          schema={schema}
+          isLoading={loaded.isLoading}
+          onReload={loaded.reload}
+        />
       )}
     </WhenLoaded>
   )
@@ -176,9 +182,14 @@ const ENTRIES: Readonly<Record<string, ComponentChildren>> = {
   headers: <>A name such as Authorization, and its value. {IN_VALUES}</>,
 }
 
-type EditorProps = { readonly written: WrittenServer; readonly schema: Schema; onReload(): void }
+type EditorProps = {
+  readonly written: WrittenServer
+  readonly schema: Schema
+  readonly isLoading: boolean
+  onReload(): void
+}
 
-function Editor({ written, schema, onReload }: EditorProps) {
+function Editor({ written, schema, isLoading, onReload }: EditorProps) {
   const { api, ui } = useApp()
   const [server, setServer] = useState<Settings>(written.server)
   const [isJson, setJson] = useState(false)
@@ -236,7 +247,7 @@ function Editor({ written, schema, onReload }: EditorProps) {
         }}
       >
         {/* The saved server replaces the fields: what is typed meanwhile would be lost. */}
-        <div class="form" inert={busy !== undefined}>
+        <div class="form" inert={busy !== undefined || isLoading}>
           {isJson ? (
             <JsonField
               label={`${written.name}, as JSON`}
