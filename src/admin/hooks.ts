@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { Problem, textOf } from "./api.ts"
 import { useApp, useStateOf } from "./context.ts"
+import { openView } from "./router.ts"
 import type { Usage } from "./types.ts"
 
 export type Loaded<T> = {
@@ -41,7 +42,7 @@ export type Done = string | { readonly tone: "good" | "notice" | "bad"; readonly
 
 /**
  * Returns the name of the running change, a function that runs a change and shows its result or failure, and the last failure if
- * `shows` is "here": then the view shows it beside its button, and no notice does.
+ * `shows` is "here": then the view shows it beside its button, and no notice does unless the person has opened another view.
  */
 export function useAction(
   shows: "notice" | "here" = "notice",
@@ -56,6 +57,7 @@ export function useAction(
   const run = async (name: string, action: () => Promise<Done>): Promise<boolean> => {
     setBusy(name)
     setProblem(undefined)
+    const here = openView()
     try {
       const done = await action()
       if (typeof done === "string") ui.say("good", done)
@@ -63,7 +65,7 @@ export function useAction(
       return true
     } catch (error) {
       if (error instanceof Problem && error.status === 401) await live.refresh()
-      else if (shows === "here") setProblem(textOf(error))
+      else if (shows === "here" && openView() === here) setProblem(textOf(error))
       else ui.say("bad", textOf(error))
       return false
     } finally {

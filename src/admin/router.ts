@@ -36,6 +36,17 @@ export function goTo(path: readonly string[], query: Readonly<Record<string, str
   dispatchEvent(new HashChangeEvent("hashchange"))
 }
 
+/** Returns the path of the view that is open now. */
+export const openView = (): string => location.hash.split("?", 1)[0] ?? ""
+
+/** Returns a function that navigates as `goTo` does, unless the person has opened another view since. */
+export function goFromHere(): (path: readonly string[]) => void {
+  const here = openView()
+  return (path) => {
+    if (openView() === here) goTo(path)
+  }
+}
+
 /** Returns the current route, and renders again when it changes. */
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => parseRoute(location.hash))

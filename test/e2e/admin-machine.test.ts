@@ -288,6 +288,24 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     })
   })
 
+  test("who opens another view while a save is on its way stays there, and is told [admin:presets-edited]", async () => {
+    const held = Promise.withResolvers<void>()
+    await page.route("**/presets/my-review-set", async (route) => {
+      if (route.request().method() === "PUT") await held.promise
+      await route.continue()
+    })
+    await admin.show("presets/my-review-set")
+    await page.getByLabel("Description", { exact: true }).fill("ours")
+    await button("Save").click()
+    await page.locator(".notices .note").first().waitFor({ state: "detached" })
+    await admin.show("sessions")
+    held.resolve()
+    await isSaid(/my-review-set was saved/)
+    await page.unrouteAll({ behavior: "wait" })
+    expect(presets()["my-review-set"].description).toBe("ours")
+    expect(new URL(page.url()).hash).toBe("#/sessions")
+  })
+
   test("prompts and resources are read [admin:offers]", async () => {
     await admin.show("servers/every/prompts")
     await button("Get simple-prompt").click()

@@ -2,7 +2,7 @@
 import { useApp } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
 import { Button, countText, Empty, Failure, Table, WhenLoaded } from "../parts.tsx"
-import { goTo, linkTo } from "../router.ts"
+import { goFromHere, linkTo } from "../router.ts"
 import type { ImportAnswer } from "../types.ts"
 
 /** What svc would import, and the button that imports exactly this. */
@@ -11,13 +11,14 @@ export function ImportPane() {
   const loaded = useLoaded(() => api.get<ImportAnswer>("/import"), [])
   const [busy, run, problem] = useAction("here")
   const importAll = async (digest: string) => {
+    const go = goFromHere()
     const isDone = await run("import", async () => {
       const { added } = await api.send<ImportAnswer>("POST", "/import", { digest })
       // The list of servers would still be empty, and show how to begin.
       await live.refresh()
       return `${countText(added.length, "server")} imported: ${added.join(", ")}. Next, connect your clients to svc.`
     })
-    if (isDone) goTo(["servers"])
+    if (isDone) go(["servers"])
     else loaded.reload()
   }
   return (

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks"
 import { type AppContext, useApp } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
 import { Button, countText, Failure, Field, Table, toneOf } from "../parts.tsx"
-import { goTo } from "../router.ts"
+import { goFromHere } from "../router.ts"
 import type { PastedServer, Server } from "../types.ts"
 
 /** The field. It gives the only server of a text to `onRead`, and offers to add several servers at once. */
@@ -94,6 +94,7 @@ function Several({ servers }: { servers: readonly PastedServer[] }) {
   const rows = servers.map((server, at) => ({ ...server, at }))
   const chosen = rows.filter(({ at, problem: why }) => why === undefined && !left.has(at))
   const add = async () => {
+    const go = goFromHere()
     const isDone = await run("add", async () => {
       for (const { name, server, template } of chosen) {
         const { tone, text } = await addServer({ api, live }, name, server, { moveKeys: true, template })
@@ -101,7 +102,7 @@ function Several({ servers }: { servers: readonly PastedServer[] }) {
       }
       return undefined
     })
-    if (isDone) goTo(["servers"])
+    if (isDone) go(["servers"])
   }
   return (
     <>

@@ -26,7 +26,7 @@ import {
   type Ticked,
   withChanges,
 } from "../preset-choice.ts"
-import { goTo, linkTo, type Route } from "../router.ts"
+import { goFromHere, linkTo, type Route } from "../router.ts"
 import type { Preset, Tool } from "../types.ts"
 import { wordFilter } from "../words.ts"
 import { tokensOf } from "./tool-facts.tsx"
@@ -234,11 +234,12 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
       ...(added === "hold" && current.new !== "hold" ? { approved: chosen.map(keyOfTool) } : {}),
       ...(listed === "" ? {} : { tools: listed }),
     }
+    const go = goFromHere()
     const isSaved = await run("save", async () => {
       await api.send("PUT", `/presets/${encodeURIComponent(name)}`, preset === undefined ? withValues(body) : body)
       return `${name} was saved`
     })
-    if (isSaved) goTo(["presets"])
+    if (isSaved) go(["presets"])
   }
   const hasWords = wordFilter(text)
   const shown = tools.filter((tool) => hasWords(`${tool.server} ${tool.name} ${tool.description ?? ""}`))

@@ -4,7 +4,7 @@ import { textOf } from "../api.ts"
 import { useApp } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
 import { Button, Choice, countText, Empty, Facts, Failure, Field, Head, Search, Tags, WhenLoaded } from "../parts.tsx"
-import { goTo, linkTo, type Route } from "../router.ts"
+import { goFromHere, goTo, linkTo, type Route } from "../router.ts"
 import type { InstallAnswer, RegistryInfo, RegistrySearch } from "../types.ts"
 
 /** The search, or one registry entry. */
@@ -182,12 +182,13 @@ function Installation({ info }: { info: RegistryInfo }) {
 
   const install = (digest: string) =>
     run("install", async () => {
+      const go = goFromHere()
       try {
         const answer = await api.send<InstallAnswer>("POST", "/install", { ...JSON.parse(request), digest })
         const { serverName, state, tools, warnings } = answer
         for (const text of warnings) ui.say("notice", text)
         await live.refresh()
-        goTo(["servers", serverName])
+        go(["servers", serverName])
         return `${serverName} is installed: ${state ?? "written"}${tools === undefined ? "" : `, ${countText(tools, "tool")}`}`
       } catch (error) {
         // The plan may be outdated, so the person must see the new one.

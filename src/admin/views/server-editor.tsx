@@ -6,7 +6,7 @@ import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
 import { mergedSettings } from "../merge.ts"
 import { Button, Choice, Failure, Field, Head, WhenLoaded } from "../parts.tsx"
-import { goTo, linkTo } from "../router.ts"
+import { goFromHere, linkTo } from "../router.ts"
 import { JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
 import type { PastedServer, WrittenServer } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
@@ -52,10 +52,11 @@ export function ServerCreator() {
   const isTaken = useStateOf((state) => state.servers.some((one) => one.name === name))
   const add = async () => {
     const whole = withWords(server)
+    const go = goFromHere()
     const isAdded = await run("add", () =>
       addServer({ api, live }, name, whole, { moveKeys: movesKeys, template: isTemplate }),
     )
-    if (isAdded) goTo(["servers", name])
+    if (isAdded) go(["servers", name])
   }
   const onRead = (pasted: PastedServer) => {
     setName(pasted.name)

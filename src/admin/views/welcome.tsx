@@ -2,7 +2,7 @@
 import { useApp, useStateOf } from "../context.ts"
 import { useAction } from "../hooks.ts"
 import { Button, Failure, Head } from "../parts.tsx"
-import { goTo, linkTo, type Route } from "../router.ts"
+import { goFromHere, linkTo, type Route } from "../router.ts"
 import { ImportPane } from "./import.tsx"
 import { addServer } from "./paste.tsx"
 import { ServersView } from "./servers.tsx"
@@ -37,10 +37,11 @@ const Welcome = () => {
   const [busy, run, problem] = useAction("here")
   const addDemo = async () => {
     const [command, ...args] = demo
+    const go = goFromHere()
     const isAdded = await run("demo", () =>
       addServer({ api, live }, "demo", { command, args }, { moveKeys: false, template: false }),
     )
-    if (isAdded) goTo(["servers", "demo", "tools"])
+    if (isAdded) go(["servers", "demo", "tools"])
   }
   return (
     <>
