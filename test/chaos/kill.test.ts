@@ -15,8 +15,9 @@ const KILL_EVERY_MS = 50
 const REQUEST_TIMEOUT_MS = 5000
 const DURATION_MS = Number(process.env.SVC_CHAOS_MS ?? 120_000)
 
-/** Proportional set size, in KiB. */
-const memoryOf = (pid: number) => Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1])
+/** The anonymous memory of a process, in KiB: unlike the pages of the program, no other svc shares it. */
+const memoryOf = (pid: number) =>
+  Number(/^Anonymous:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1])
 const descriptorsOf = (pid: number) => readdirSync(`/proc/${pid}/fd`).length
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 

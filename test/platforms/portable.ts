@@ -55,4 +55,6 @@ export const UNPORTABLE: readonly Unportable[] = [
   { title: "logs show the output of a server", windows: SHELL },
   { title: "a command whose reader closes the pipe", windows: SHELL },
   { title: "the last tool of a server is hidden only after", windows: NO_TERMINAL },
+  { title: "a server that is added with all its tools hidden", windows: NO_TERMINAL },
+  { title: "in a terminal, an added server comes with", windows: NO_TERMINAL },
 ]
