@@ -22,7 +22,7 @@ import type { Client } from "./client.ts"
  */
 export function adaptParams(given: Params, client: Client, era: Era): Params {
   if (client.era === era) return given
-  const { task: _task, ...params } = given
+  const params = given.task === undefined ? given : withoutTask(given)
   const meta = metaOf(params)
   if (era === "modern")
     return {
@@ -46,6 +46,10 @@ export function adaptParams(given: Params, client: Client, era: Era): Params {
   if (Object.keys(rest).length > 0) return { ...params, _meta: rest }
   const { _meta, ...bare } = params
   return bare
+}
+
+function withoutTask({ task: _, ...params }: Params): Params {
+  return params
 }
 
 /**
