@@ -339,9 +339,10 @@ function settingWarnings(
         return text
       })
     warnShortTimes(config, path, name)
-    for (const [at, tool] of (config?.disabledTools ?? []).entries()) {
-      if (!tool.includes("*")) continue
-      const shown = visible(tool.slice(0, 100))
+    // One is enough: the list may be long.
+    const at = config?.disabledTools?.findIndex((tool) => tool.includes("*")) ?? -1
+    if (at >= 0) {
+      const shown = visible(config?.disabledTools?.[at]?.slice(0, 100) ?? "")
       const message = `disabledTools[${at}]: "${shown}" is not a pattern here, and hides only a tool of exactly this name; \`svc mcp tools disable ${visible(name)} '${shown}'\` hides the tools that match now, and \`deny\` of a preset takes patterns`
       issues.push(issueAt(document, "warning", "pattern", [...path, "disabledTools", at], message, name))
     }

@@ -696,7 +696,7 @@ describe("references", () => {
   test("a pattern in disabledTools is a warning, because it hides nothing [config:disabled-pattern]", () => {
     const found = (disabledTools: readonly string[]) =>
       planned({ mcpServers: { a: { command: "x", disabledTools } } } as never).issues
-    expect(found(["read", "delete_*"])).toMatchObject([
+    expect(found(["read", "delete_*", "move_*"])).toMatchObject([
       {
         severity: "warning",
         server: "a",
