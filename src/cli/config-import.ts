@@ -145,8 +145,11 @@ type Found = ForeignServer & {
   /** The folder of the only project in which the client offers the server. */
   readonly folder: string | undefined
 }
-/** What the import does with a found server. `same`: svc already has it. */
-type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
+/** What the import does with a found server. `same`: svc already has it. `because`: it is svc itself, belongs to a project, or has a problem. */
+type Outcome =
+  | { readonly kind: "added" }
+  | { readonly kind: "same"; readonly why: string }
+  | { readonly kind: "skipped"; readonly because: "itself" | "project" | "problem"; readonly why: string }
 export type ImportRow = Found & { readonly outcome: Outcome }
 
 /** Returns the message of an import that has written nothing. */
@@ -175,11 +178,12 @@ async function compare(
     const isOwn = isSvc(row.server, addresses) || (await answersAsSvc(row.server))
     // Slugs, not names: "a b" and "a/b" would give their tools the same names.
     const name = freeName(row.name, new Set([...known.keys()].map(slugOf)))
-    if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", why: ITSELF } })
-    else if (row.problem !== undefined) rows.push({ ...row, outcome: { kind: "skipped", why: row.problem } })
+    if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", because: "itself", why: "it is svc itself" } })
+    else if (row.problem !== undefined)
+      rows.push({ ...row, outcome: { kind: "skipped", because: "problem", why: row.problem } })
     else if (same !== undefined) rows.push({ ...row, outcome: { kind: "same", why: `same as ${same}` } })
     else if (row.project !== undefined && !withProject)
-      rows.push({ ...row, outcome: { kind: "skipped", why: ofProject(row) } })
+      rows.push({ ...row, outcome: { kind: "skipped", because: "project", why: ofProject(row) } })
     else {
       const differs = name === row.name ? [] : [`named ${name}, because it differs from the other ${row.name}`]
       const widens = row.folder === undefined ? [] : ["svc offers it in every project"]
@@ -190,14 +194,11 @@ async function compare(
   return rows
 }
 
-/** Why svc does not import an entry that it has written. */
-export const ITSELF = "it is svc itself"
-
 /** Why svc does not import the server of a project. */
 const ofProject = (row: Found): string =>
   `it belongs to ${projectOf(row)}; \`svc config import --project\` imports it for every project`
 
-const isOfProject = (row: ImportRow): boolean => row.outcome.kind === "skipped" && row.outcome.why === ofProject(row)
+const isOfProject = (row: ImportRow): boolean => row.outcome.kind === "skipped" && row.outcome.because === "project"
 
 /** Returns `name`, with a number if its slug is taken. */
 function freeName(name: string, taken: ReadonlySet<string>): string {

@@ -31,7 +31,6 @@ import {
   describeServer,
   findServers,
   type ImportRow,
-  ITSELF,
   type ReadyServer,
   withServers,
 } from "./config-import.ts"
@@ -78,7 +77,7 @@ async function setUp(context: LocalConfiguration, args: Args): Promise<number> {
   const named = [args._].flat().map(String)
   const targets = (named.length > 0 ? named : presentClients()).map((client) => targetOf({ client }))
   const found = await findServers(context, undefined, args.project === true)
-  const rows = found.filter(({ outcome }) => outcome.kind !== "skipped" || outcome.why !== ITSELF)
+  const rows = found.filter(({ outcome }) => outcome.kind !== "skipped" || outcome.because !== "itself")
   const added = rows.filter(({ outcome }) => outcome.kind === "added")
   const before = readDocuments(paths)
   // The same texts as after the questions for values: these add only variables.
