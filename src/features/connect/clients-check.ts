@@ -5,6 +5,7 @@ import { parseDocument } from "../../config/document.ts"
 import { flagIn, isSvcCommand } from "../../config/own-service.ts"
 import { readPresets } from "../../config/presets.ts"
 import { isLoopback } from "../../lib/address.ts"
+import { ConfigError, UnavailableError } from "../../lib/errors.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { readTexts } from "../../store/documents.ts"
 import { decodeText, readRegularFile, removeAll } from "../../store/files.ts"
@@ -106,11 +107,7 @@ async function deadAddress(name: string, url: unknown): Promise<string | undefin
 }
 
 const deadFinding = (client: ClientName, url: string): Finding => ({
-  check: "clients",
-  severity: "warning",
-  subject: client,
-  what: `${clientRow(client).title} expects svc at ${url}, where nothing listens`,
-  why: "the client gets no tools from svc",
+  ...faultFinding(client, `expects svc at ${url}, where nothing listens`),
   fix: `start \`svc serve\` at that address, or correct the address with \`svc connect ${client}\``,
 })
 
@@ -132,8 +129,9 @@ function faultOf({ command, args }: Params, { context: { paths, baseWorld } }: I
 function knownPresets(paths: Paths): ReadonlyMap<string, unknown> | undefined {
   try {
     return readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets)).presets
-  } catch {
-    return undefined
+  } catch (error) {
+    if (error instanceof ConfigError || error instanceof UnavailableError) return undefined
+    throw error
   }
 }
 
