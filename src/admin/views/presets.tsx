@@ -224,7 +224,9 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
         ? rulesAfter(preset, tools, before, ticks, servers)
         : {}
     }
-    const { tools: listed = "", ...settings } = changed
+    const { tools: listed = "", ...settings } = Object.fromEntries(
+      Object.entries(changed).filter(([key, value]) => value !== current[key as keyof Settings]),
+    ) as Partial<Settings>
     const body = {
       ...rules(),
       ...settings,
