@@ -563,6 +563,12 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     })
 
     const press = (name: string) => tab.page.getByRole("button", { name, exact: true }).click()
+    /** Opens the form without what was entered before: the list has to show in between. */
+    const openAnew = async () => {
+      await tab.show("tools")
+      await tab.page.getByRole("heading", { name: "Tools", exact: true }).waitFor()
+      await tab.show("tools/shop_svc_order")
+    }
     /** Calls the tool and returns the arguments that the page sent. */
     const sent = async (): Promise<Record<string, unknown>> => {
       const request = tab.page.waitForRequest(/order\/call$/)
@@ -597,8 +603,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     })
 
     test("an example fills the required arguments with values that the schema accepts [admin:try]", async () => {
-      await tab.show("tools")
-      await tab.show("tools/shop_svc_order")
+      await openAnew()
       await tab.page.getByLabel("note (required)").fill("mine")
       await press("Insert example")
       await eventually(async () => (await tab.page.getByLabel("items 2", { exact: false }).count()) > 0)
@@ -611,8 +616,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     })
 
     test("a list of objects, and an object in an object, have their own form [admin:try]", async () => {
-      await tab.show("tools")
-      await tab.show("tools/shop_svc_order")
+      await openAnew()
       await press("Insert example")
       const items = tab.page.getByRole("group", { name: "items (required)" })
       const first = items.getByRole("group", { name: "items 1 (required)" })
