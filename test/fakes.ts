@@ -5,11 +5,12 @@ import { Connection, type ConnectionHooks } from "../src/backend/connection.ts"
 import type { Peer } from "../src/backend/negotiate.ts"
 import { Cancellation } from "../src/call/cancellation.ts"
 import type { Client, Exchange } from "../src/call/client.ts"
-import type { Directory, Gateway, Limits, Notifications, Observers, TaskPort } from "../src/call/ports.ts"
+import type { Directory, Gateway, Limits, Notifications, Observers, Stage, TaskPort } from "../src/call/ports.ts"
 import { emptyCatalog } from "../src/catalog/catalog.ts"
 import { createScope } from "../src/catalog/scope.ts"
 import type { ServerSpec } from "../src/config/server-spec.ts"
 import type { Clock } from "../src/lib/clock.ts"
+import { throughStages } from "../src/session/stages.ts"
 import type { StoredSession } from "../src/store/session-store.ts"
 import type { Era } from "../src/wire/era.ts"
 import { createRequestIds, type RequestIds } from "../src/wire/frame.ts"
@@ -48,7 +49,7 @@ export type GatewayParts = {
   readonly limits?: Partial<Limits>
   readonly observers?: Partial<Observers>
   readonly ownTools?: Gateway["ownTools"]
-  readonly fitting?: Gateway["fitting"]
+  readonly stages?: readonly Stage[]
 }
 
 /** A gateway without servers. A bug of svc fails the test. */
@@ -58,7 +59,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
     version: "1",
     hide: (text) => text,
     ownTools: parts.ownTools ?? [],
-    fitting: parts.fitting,
+    toServer: throughStages(parts.stages ?? []),
     lists: new WeakMap(),
     directory: replaced<Directory>(parts.directory, {
       catalogOf: () => empty,

@@ -33,7 +33,7 @@ export type ClientSessions = {
   watchCalls(onfinished: (call: FinishedCall) => void): () => void
   /** What clients need if templates may use their context. */
   readonly trustedClient: TrustedClientDeps
-} & Omit<OwnFeatures, "ownTools" | "fitting">
+} & Omit<OwnFeatures, "ownTools" | "stages">
 
 type ClientSessionsDeps = {
   readonly metrics: Metrics | undefined
@@ -102,7 +102,7 @@ export async function openClientSessions(
       : (await import("../session/measured-requests.ts")).measureRequests({ metrics, now, traces: tracer })
   const observers = new CallObservers(metrics, options.metricsPrincipals, audit, measured, onbug)
   const replica = cluster?.replicas.id
-  const { ownTools, fitting, ...features } = openOwnFeatures(options, paths, { agent, log, replica })
+  const { ownTools, stages, ...features } = openOwnFeatures(options, paths, { agent, log, replica })
   const gateway = createGateway({
     agent,
     clock: systemClock,
@@ -116,7 +116,7 @@ export async function openClientSessions(
     hide: (text) => redactor().maskKnown(text),
     redact: (text) => redactor().redactAll(text),
     ownTools,
-    fitting,
+    stages,
     limits: { maxInFlight, pageSize, instructions: options.instructionsBudget, sessionRate, callRate },
     observers,
   })

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs"
 import { hostname } from "node:os"
 import { join } from "node:path"
 import type { Agent } from "../agent/agent.ts"
-import type { Gateway } from "../call/ports.ts"
+import type { Gateway, Stage } from "../call/ports.ts"
 import type { HostEnvironment } from "../config/plan.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
 import { ConfiguredTargets } from "../features/notify/configured-targets.ts"
@@ -63,7 +63,9 @@ export async function openCluster(options: ServeOptions, logging: Logging): Prom
 }
 
 /** The features that calls meet: svc's own tools, the search over tools, and large results. */
-export type OwnFeatures = Pick<Gateway, "ownTools" | "fitting"> & {
+export type OwnFeatures = Pick<Gateway, "ownTools"> & {
+  /** The stages of these features, in their order. */
+  readonly stages: readonly Stage[]
   /** The sizes of the results of tools. */
   readonly resultSizes: ReportedSizes
   /** Removes expired stored results, even if this svc stores none. */
@@ -90,7 +92,7 @@ export function openOwnFeatures(
   let toolbox: Toolbox | undefined
   return {
     ownTools: [managementTools(() => toolbox), searchTools(toolFinder), results.tools],
-    fitting: results.fit,
+    stages: [results.stage],
     resultSizes: results.sizes,
     sweepResults() {
       if (folder !== undefined && existsSync(folder)) results.sweep()

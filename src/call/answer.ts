@@ -13,6 +13,10 @@ export type Answer = {
   readonly frame: Uint8Array | string
   /** Bytes of an answer that has already been sent. */
   readonly sent?: number
+  /** Bytes of the server's answer, if parts of it are stored and not in the frame. */
+  readonly arrived?: number
+  /** The server's id of the task that a tool call has created. */
+  readonly task?: string | undefined
   /**
    * "tool_error" is a result whose `isError` is true. "rate_limited" is a refusal by the `rateLimit` of a server, in such a
    * result if it answers a tool call.

@@ -71,8 +71,11 @@ export type Gateway = {
   readonly observers: Observers
   /** svc's own tools, in the order in which a name is looked up. */
   readonly ownTools: readonly OwnTools[]
-  /** Keeps the results of tools within their budgets; undefined if svc does not look at them. */
-  readonly fitting: FitResults | undefined
+  /**
+   * Sends a request to its server, through the stages; names in `params` are already the server's own. Throws or rejects with a
+   * RequestError if the client may not do this.
+   */
+  toServer(call: ClientCall, params: Params, route: Route): Answering
   /** Masks the configured secrets in a text that svc writes for a client. */
   hide(text: string): string
   /** The tails of answers with whole lists, by the entries of the list. */
@@ -145,6 +148,26 @@ export type Target = {
   /** Undefined if the connection serves clients of both eras. */
   readonly pair?: Pair
 }
+
+/** Where a request goes, and what goes there. */
+export type Routed = {
+  /** The connection that it uses, or the reason why there is none. */
+  readonly target: Target | string
+  readonly route: Route
+  /** Names in them are already the server's own. */
+  readonly params: Params
+  /**
+   * Begins to store a large answer while it arrives; returns undefined if it passes whole. Absent if it may be sent while it
+   * arrives.
+   */
+  readonly store?: (() => AnswerStorage | undefined) | undefined
+}
+
+/** Answers a request. Throws or rejects with a RequestError for one that svc refuses. */
+export type Handler = (call: ClientCall, to: Routed) => Answering
+
+/** A stage does its part before and after `next`, or answers without it. It knows nothing of transports or of other stages. */
+export type Stage = (next: Handler) => Handler
 
 /** A connected server that has not answered a list. */
 type UnlistedServer = { readonly id: string; readonly slug: string; readonly reason: string }
@@ -271,22 +294,6 @@ export type OwnTools = {
   around?(call: ClientCall, view: View, next: () => Answering): Answering
   /** Answers a call of a name that no tool has; returns undefined to leave that to svc. */
   unknown?(call: ClientCall, view: View): Answering | undefined
-}
-
-/** Returns what happens to the result of a tool call. Returns a promise only if code must be loaded first. */
-export type FitResults = (call: ClientCall, target: Target) => ResultFit | Promise<ResultFit>
-
-/** What happens to the result of one tool call. */
-export type ResultFit = {
-  /** Begins to store a large answer while it arrives; undefined if it passes whole. Absent if it may be sent while it arrives. */
-  readonly store?: (() => AnswerStorage | undefined) | undefined
-  /**
-   * Returns the answer as the client receives it, from the one that arrived over a route with `size` bytes. Rejects with a
-   * BackendError.
-   */
-  fit(answer: Answer, size: number, route: Route): Answering
-  /** Drops what is stored incompletely. */
-  close?(): Promise<void>
 }
 
 /** Stores the large values of an answer while it arrives. */

@@ -9,15 +9,15 @@ import { destinationOf } from "./destination.ts"
 import type { ClientCall, Decided, Gateway } from "./ports.ts"
 
 /**
- * Calls `serve` with the client's view and the destination of its request, at once or when the servers that the request needs are
- * available. Throws, or rejects with, an UnavailableError if svc stops; rejects with a RequestError as soon as the client cancels
- * the request.
+ * Returns the client's view when the servers that its request needs are available, and records the destination of the request in
+ * the call; a promise only if something is waited for. Throws, or rejects with, an UnavailableError if svc stops; rejects with a
+ * RequestError as soon as the client cancels the request.
  */
-export function ready<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
+export function ready(call: ClientCall): View | Promise<View> {
   const loaded = whenLoaded(call)
-  if (loaded === undefined) return serveLoaded(call, serve)
+  if (loaded === undefined) return located(call)
   call.span?.event("svc.wait")
-  return loaded.then(() => serveLoaded(call, serve))
+  return loaded.then(() => located(call))
 }
 
 /** Returns a promise to wait for the initial load; undefined if it is over. Throws and rejects as `ready` does. */
@@ -88,20 +88,22 @@ export function decidedAfter(call: ClientCall, view: View, id: string): Decided 
 
 // ---
 
-type Serve<T> = (call: ClientCall, view: View, destination: Decided) => T | Promise<T>
-
-function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
-  const { gateway } = call
+function located(call: ClientCall): View | Promise<View> {
+  const { directory } = call.gateway
   const view = viewFor(call)
   const found = destinationOf(call, view)
-  if (found.kind !== "waiting") return serve(call, view, decided(call, found))
-  const back = gateway.directory.whenBack(found.for)
+  if (found.kind !== "waiting") {
+    decided(call, found)
+    return view
+  }
+  const back = directory.whenBack(found.for)
   const settled = () => {
     const now = viewFor(call)
-    return serve(call, now, decidedAfter(call, now, found.for))
+    decidedAfter(call, now, found.for)
+    return now
   }
   if (back === undefined) return settled()
-  call.span?.event(gateway.directory.isAsleep(found.for) ? "svc.wake" : "svc.wait", found.for)
+  call.span?.event(directory.isAsleep(found.for) ? "svc.wake" : "svc.wait", found.for)
   return waitFor(back, call).then(settled)
 }
 

@@ -14,12 +14,12 @@ import {
   sharedAnswer,
   tailOf,
 } from "../call/answer.ts"
-import { REPLICA, type Told } from "../call/client.ts"
+import type { Told } from "../call/client.ts"
 import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, unwrapped } from "../call/own-tools.ts"
-import type { ClientCall, Decided, Gateway, ServerDecision } from "../call/ports.ts"
+import type { ClientCall, Decided, ServerDecision } from "../call/ports.ts"
 import { decidedAfter, ready, viewFor, waitFor, whenPrepared } from "../call/ready.ts"
-import { LIST_KEYS, listResult, type View, viewOf, withheldIn } from "../catalog/catalog.ts"
+import { LIST_KEYS, listResult, type Route, type View, viewOf, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { type ListMethod, type Tool, UNANSWERED } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
@@ -29,7 +29,8 @@ import { nearest } from "../lib/nearest.ts"
 import { counted, cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, type Id, metaOf } from "../wire/message.ts"
-import { backendFailure, busyReason, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
+import { busyReason, enforceSessionRate } from "./limits.ts"
+import { backendFailure, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, refuseTask } from "./tasks.ts"
@@ -37,94 +38,68 @@ import { listTasks, refuseTask } from "./tasks.ts"
 /** Answers a request. Never rejects: every failure becomes a JSON-RPC error. */
 export async function dispatch(given: ClientCall): Promise<Answer> {
   const call = unwrapped(given)
-  const { request, gateway } = call
+  const { request, client, gateway } = call
+  const { method, id } = request
   const { audit, onbug } = gateway.observers
-  const entry = methodOf(request.method).isCall ? audit?.call(call) : undefined
+  const { era = client.era, isCall } = methodOf(method)
+  const entry = isCall ? audit?.call(call) : undefined
   let answer: Answer
   try {
-    answer = await begin(call)
+    if (era !== client.era) throw unknownMethod(method)
+    if (isCall) {
+      const counting = enforceSessionRate(gateway, client.principal, client.owner && client.session)
+      if (counting !== undefined) await counting
+    }
+    const found = method === "ping" ? undefined : ready(call)
+    const view = found instanceof Promise ? await found : found
+    if (view === undefined) answer = resultAnswer(id, "{}")
+    else
+      answer =
+        call.verify?.(view) ?? (await (call.wrapper === undefined ? follow(call, view) : followInside(call, view)))
   } catch (error) {
     answer =
       error instanceof PeerError
-        ? relayedError(request.id, error.object)
-        : failureAnswer(request.id, error, { hide: gateway.hide, onbug: (bug) => onbug(bug, call.span?.traceId) })
+        ? relayedError(id, error.object)
+        : failureAnswer(id, error, { hide: gateway.hide, onbug: (bug) => onbug(bug, call.span?.traceId) })
   }
   entry?.end(answer)
   given.destination = call.destination
   return answer
 }
 
-/**
- * Counts a call, or the opening of a session, against the rate limit of its client. Throws, or rejects with, a RequestError
- * above the limit; creates a promise only if replicas count together. Counts a client without a session by its principal.
- */
-export function enforceSessionRate(
-  { limits }: Pick<Gateway, "limits">,
-  principal: string,
-  session?: object,
-): Promise<void> | undefined {
-  if (limits.sessionRate === undefined || principal === REPLICA) return undefined
-  const waiting = limits.callRate.take("client", session ?? principal, limits.sessionRate)
-  if (waiting instanceof Promise) return waiting.then(refuseUntil)
-  refuseUntil(waiting)
-  return undefined
-}
-
 // ---
 
-function refuseUntil(wait: number | undefined): void {
-  if (wait !== undefined)
-    throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
-}
-
-/** Admits the request, waits for the servers that it needs, and routes it. */
-function begin(call: ClientCall): Answering {
-  const { request, client, gateway } = call
-  const { method, id } = request
-  const { era = client.era, isCall } = methodOf(method)
-  if (era !== client.era) throw unknownMethod(method)
-  if (method === "ping") return resultAnswer(id, "{}")
-  const counting = isCall
-    ? enforceSessionRate(gateway, client.principal, client.owner === undefined ? undefined : client.session)
-    : undefined
-  return counting === undefined ? ready(call, follow) : counting.then(() => ready(call, follow))
-}
-
-/** Sends a request where it goes. A call inside a call passes the checks and hints of the tool around it. */
-function follow(call: ClientCall, view: View, destination: Decided): Answering {
-  const refusal = call.verify?.(view)
-  if (refusal !== undefined) return refusal
-  if (call.wrapper === undefined) return perform(call, view, destination)
-  return call.gateway.ownTools.reduceRight(
+/** Sends a call inside a call where it goes, with the checks and hints of the tool around it. */
+const followInside = (call: ClientCall, view: View): Answering =>
+  call.gateway.ownTools.reduceRight(
     (next, { around }) => (around ? () => around(call, view, next) : next),
-    () => perform(call, view, destination),
+    () => follow(call, view),
   )()
-}
 
-function perform(call: ClientCall, view: View, destination: Decided): Answering {
-  switch (destination.kind) {
+/** Sends a request where it goes. */
+function follow(call: ClientCall, view: View): Answering {
+  const { destination } = call
+  switch (destination?.kind) {
+    case undefined:
+      throw new Error("a request has no destination")
     case "own":
       return destination.run?.(call, view) ?? answerOwn(call, view)
-    case "server":
-      return destination.waitedFor === undefined
-        ? reach(call, view, destination)
-        : reachWoken(call, view, destination, destination.waitedFor)
+    case "server": {
+      const { route, params, waitedFor } = destination
+      const answering = answerKept(call, view, route) ?? call.gateway.toServer(call, params, route)
+      return waitedFor === undefined ? answering : checkWoken(call, answering, waitedFor)
+    }
     case "refused":
       return refuse(call, view, destination)
   }
 }
 
 /**
- * Answers a request with the name of a server that may answer its lists at the same time. After an error, the new lists may show
- * that what was asked for is gone: svc then says so instead.
+ * Returns the answer of a server that may answer its lists at the same time. After an error, the new lists may show that what was
+ * asked for is gone: svc then says so instead.
  */
-async function reachWoken(
-  call: ClientCall,
-  view: View,
-  destination: Extract<Decided, { kind: "server" }>,
-  id: string,
-): Promise<Answer> {
-  const answer = await reach(call, view, destination)
+async function checkWoken(call: ClientCall, answering: Answering, id: string): Promise<Answer> {
+  const answer = await answering
   if (answer.sent !== undefined || answer.outcome === "ok") return answer
   const { directory } = call.gateway
   const relisted = directory.whenRelisted(id)
@@ -136,8 +111,8 @@ async function reachWoken(
   return found.kind === "refused" ? refuse(call, now, found) : answer
 }
 
-/** Answers a request with a server's name: the server does, except for what svc keeps for it. */
-function reach(call: ClientCall, view: View, { route, params }: Extract<Decided, { kind: "server" }>): Answering {
+/** Answers a request with a server's name that changes what svc keeps for its client; undefined if the server answers it. */
+function answerKept(call: ClientCall, view: View, route: Route): Answering | undefined {
   const { request, client, gateway } = call
   switch (request.method) {
     case "resources/subscribe": {
@@ -168,7 +143,7 @@ function reach(call: ClientCall, view: View, { route, params }: Extract<Decided,
     case "resources/directory/read":
       if (client.scope.kind === "aggregate") refuseWithoutSkills(call, view, route)
   }
-  return relay(call, params, route)
+  return undefined
 }
 
 /** Answers a request that is for svc itself. */

@@ -11,7 +11,8 @@ import { ready, whenConnected, whenLoaded, whenPrepared } from "../call/ready.ts
 import type { Scope } from "../catalog/scope.ts"
 import { BackendError, codesOf, RequestError } from "../lib/errors.ts"
 import { isResponse, type Notification, type Request, type Response } from "../wire/message.ts"
-import { dispatch, enforceSessionRate } from "./dispatch.ts"
+import { dispatch } from "./dispatch.ts"
+import { enforceSessionRate } from "./limits.ts"
 import { type RunningRequests, repeatedId } from "./running-requests.ts"
 import { initializeResult } from "./server-capabilities.ts"
 import { Session } from "./session.ts"
@@ -66,12 +67,14 @@ export function serve(
 ): void {
   const { request, exchange } = call
   const deliver = traced(call, respond)
-  if (running === undefined) void answerOf(call, suspendedCalls).then(deliver)
-  else if (!running.begin(request.id, exchange)) deliver(repeatedId(request.id))
-  else
-    void answerOf(call, suspendedCalls).then((answer) =>
-      deliver(running.end(request.id, exchange) ? answer : undefined),
-    )
+  if (running?.begin(request.id, exchange) === false) {
+    deliver(repeatedId(request.id))
+    return
+  }
+  let answering: Promise<Answer | undefined>
+  if (call.client.era === "legacy") answering = dispatch(call)
+  else answering = request.method === "subscriptions/listen" ? listen(call) : suspendedCalls.serve(call)
+  void answering.then((answer) => deliver(running?.end(request.id, exchange) === false ? undefined : answer))
 }
 
 /**
@@ -144,18 +147,13 @@ function traced(call: ClientCall, respond: (answer: Answer | undefined) => void)
   }
 }
 
-function answerOf(call: ClientCall, suspendedCalls: SuspendedCalls): Promise<Answer | undefined> {
-  if (call.client.era === "legacy") return dispatch(call)
-  return call.request.method === "subscriptions/listen" ? listen(call) : suspendedCalls.serve(call)
-}
-
 /** Serves a stream of changes. Waits for the lists first, because subscriptions name their entries. */
 async function listen(call: ClientCall): Promise<Answer | undefined> {
   const { request, client, gateway } = call
   const refusal = refuseListen(request, client)
   if (refusal !== undefined) return errorAnswer(request.id, refusal.code, refusal.message, refusal.data)
   try {
-    return await ready(call, openSubscription)
+    return await openSubscription(call, await ready(call))
   } catch (error) {
     return failureAnswer(request.id, error, { hide: gateway.hide, onbug: gateway.observers.onbug })
   }

@@ -4,7 +4,7 @@ import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
 import { TAKEN_OVER } from "../backend/client-transport.ts"
 import { isDozing, STATUS_BY_STATE } from "../backend/supervision.ts"
-import type { Directory, Gateway, Listener, Notifications, Target } from "../call/ports.ts"
+import type { Directory, Gateway, Listener, Notifications, Stage, Target } from "../call/ports.ts"
 import { LIST_KEYS, type View } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
@@ -18,11 +18,14 @@ import type { Era } from "../wire/era.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
 import { wantsLog } from "./relay.ts"
 import type { Session } from "./session.ts"
+import { throughStages } from "./stages.ts"
 
 export type GatewayDeps = Pick<
   Gateway,
-  "version" | "limits" | "observers" | "ownTools" | "fitting" | "hide" | "replicas" | "changes"
+  "version" | "limits" | "observers" | "ownTools" | "hide" | "replicas" | "changes"
 > & {
+  /** The stages of features. */
+  readonly stages: readonly Stage[]
   readonly agent: Agent
   readonly clock: Clock
   /** Authenticates the owners of task ids. */
@@ -49,14 +52,14 @@ type Leases = {
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const { agent, version, limits, observers, ownTools, fitting, hide, mark, replicas, changes } = deps
+  const { agent, version, limits, observers, ownTools, stages, hide, mark, replicas, changes } = deps
   const listeners = new Set<Listener>()
   const gateway: Gateway = {
     version,
     limits,
     observers,
     ownTools,
-    fitting,
+    toServer: throughStages(stages),
     hide,
     replicas,
     changes,

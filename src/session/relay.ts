@@ -12,29 +12,19 @@ import { reasonWithoutName, TimedOutError, UndeliveredError } from "../backend/c
 import { responseOf } from "../backend/connection.ts"
 import { peerError } from "../backend/peer-error.ts"
 import type { RequestOutcome } from "../backend/pending-requests.ts"
-import {
-  type Answer,
-  type Answering,
-  bytesOf,
-  errorAnswer,
-  RelayedResult,
-  relayedError,
-  resultAnswer,
-} from "../call/answer.ts"
-import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "../call/client.ts"
+import { type Answer, errorAnswer, RelayedResult, relayedError, resultAnswer } from "../call/answer.ts"
+import { type Client, missingCapability, ownerOf, supportsTasks } from "../call/client.ts"
 import { adaptCode, adaptParams } from "../call/era-params.ts"
 import { fulfilInputRequired } from "../call/input-required.ts"
 import { continuesCall, methodOf } from "../call/methods.ts"
-import type { AnswerStorage, ClientCall, ServerSpan, SpanFailure, Target } from "../call/ports.ts"
-import { viewFor, waitFor, whenConnected, whenPrepared } from "../call/ready.ts"
-import { isOwnProcess, namesFor, openTaskId } from "../call/task-id.ts"
-import { type Route, toolOf, type Withheld } from "../catalog/catalog.ts"
+import type { AnswerStorage, ClientCall, Routed, ServerSpan, SpanFailure, Target } from "../call/ports.ts"
+import { waitFor } from "../call/ready.ts"
+import { namesFor, openTaskId } from "../call/task-id.ts"
+import type { Route, Withheld } from "../catalog/catalog.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { identityOf, scopeIncludes } from "../catalog/scope.ts"
-import { isReadOnly } from "../catalog/signature.ts"
-import { limitIn } from "../catalog/view-rules.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
@@ -65,190 +55,13 @@ import {
 import { StreamedAnswer } from "./streamed-answer.ts"
 
 /**
- * Passes a request on with `params`, in which names are already the backend's own, and returns the answer: an error if the server
- * is not connected, because `ready` has already waited for it. Throws or rejects with a RequestError if the client may not do
- * this.
+ * Sends a request to its server and returns the answer: an error if the server is not connected, because `ready` has already waited
+ * for it. Sends it again for each round of input that a modern server requests from a legacy client. Rejects with a RequestError if
+ * the client may not do this.
  */
-export function relay(call: ClientCall, params: Params, route: Route): Answering {
-  const { meter } = call.gateway.observers
-  if (meter === undefined) return relayToBackend(call, params, route, uncounted)
-  const started = meter.now()
-  const { waited: before = 0 } = call
-  return relayToBackend(call, params, route, (answer) => {
-    meter.passed("out", bytesOf(answer))
-    if (call.request.method === "tools/call") {
-      const took = meter.now() - started
-      const { waited: waiting = 0, atServer: server = 0 } = call
-      meter.record({
-        server: route.id,
-        tool: route.unlisted ? UNLISTED : route.name,
-        outcome: answer.outcome,
-        seconds: took / 1000,
-        parts: { waiting, server, svc: Math.max(0, before + took - waiting - server) },
-        call,
-        answer,
-      })
-    }
-    return answer
-  })
-}
-
-/**
- * Sends a request of svc's own on behalf of the client to the process that all clients share, over the connection of the client's
- * era if that is open. Returns and throws as `relay` does.
- */
-export const relayToShared = (call: ClientCall, params: Params, route: Route): Answering =>
-  relayTo(call.gateway.directory.target(route.id, call.client.era), call, params, route, uncounted)
-
-/** Returns the answer for a backend that failed: an `isError` result for a tool, a JSON-RPC error for other methods. */
-export function backendFailure(error: BackendError, { request, gateway, client }: ClientCall): Answer {
-  const { rpc } = codesOf(error)
-  const text = gateway.hide(error.message)
-  if (request.method !== "tools/call") return errorAnswer(request.id, rpc, text)
-  const result = {
-    ...(client.era === "modern" ? { resultType: "complete" } : {}),
-    content: [{ type: "text", text }],
-    isError: true,
-  }
-  return { ...resultAnswer(request.id, JSON.stringify(result)), outcome: "tool_error", code: rpc }
-}
-
-// ---
-
-/** Counts the answer of a relayed call for the metrics, and returns it. A callback, because a further promise would slow each call. */
-type Count = (answer: Answer) => Answer
-
-const uncounted: Count = (answer) => answer
-
-function relayToBackend(call: ClientCall, params: Params, route: Route, count: Count): Answering {
-  const { client, gateway } = call
-  const era = route.era ?? client.era
-  const shared = gateway.directory.target(route.id, era)
-  if (typeof shared === "string") {
-    // The server may have fallen asleep since the request was routed.
-    const woken = gateway.directory.isAsleep(route.id) ? whenConnected(route.id, call) : undefined
-    if (woken === undefined) return relayTo(shared, call, params, route, count)
-    call.span?.event("svc.wake", route.id)
-    return woken.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
-  }
-  const { owner } = client
-  if (owner !== undefined && isOwnProcess(shared.spec, client))
-    return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route, count))
-  const prepared = shared.peer.era === era ? undefined : whenPrepared(route.id, era, call)
-  if (prepared !== undefined)
-    return prepared.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
-  const { list } = methodOf(call.request.method)
-  const lacks = list !== undefined && shared.pair?.lacks(era, list, route.name) === true
-  return relayTo(lacks ? gateway.directory.target(route.id) : shared, call, params, route, count)
-}
-
-/**
- * Returns the session's own process, or the reason why there is none. Rejects with a RequestError if that process does not
- * have the tool, or the client may not call it there.
- */
-async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall): Promise<Target | string> {
-  const { request, client, gateway } = call
-  const opened = gateway.directory.dedicated(
-    shared.spec.id,
-    new RelayCaller(shared, { ...call, exchange: owner }),
-    new RelayCaller(shared, call),
-    client.capabilities,
-  )
-  const target = await waitFor(opened, call)
-  if (request.method !== "tools/call" || typeof target === "string") return target
-  const view = viewFor(call)
-  const name = request.params?.name
-  if (typeof name !== "string" || !view.tools.has(name)) throw unknownName("tool", name, undefined)
-  if (call.wrapper !== "read-only") return target
-  // The process may describe the tool otherwise than the one that all clients share.
-  const tool = toolOf(view, name)
-  if (tool === undefined || !isReadOnly(tool)) throw new RequestError("invalid_params", notReadOnly(name))
-  return target
-}
-
-function relayTo(target: Target | string, call: ClientCall, params: Params, route: Route, count: Count): Answering {
-  const fail = (reason: string) => count(backendFailure(new BackendError(route.slug, reason), call))
-  if (typeof target === "string") return fail(target)
-  const busy = busyReason(target, call)
-  if (busy !== undefined) return fail(busy)
-  const counting = enforceToolRate(call, target, route)
-  return counting === undefined
-    ? withinServerRate(target, call, params, route, count)
-    : counting.then(() => withinServerRate(target, call, params, route, count))
-}
-
-/** Relays a request if the rate limit of its server allows it. */
-function withinServerRate(target: Target, call: ClientCall, params: Params, route: Route, count: Count): Answering {
-  const { request, gateway } = call
-  const { callRate } = gateway.limits
-  const { id, tuning } = target.spec
-  if (tuning.rateLimit !== undefined && methodOf(request.method).isCall) {
-    const tooOften = (wait: number) => {
-      const error = new BackendError(route.slug, `has reached its rate limit; try again in ${wait} s`)
-      return count({ ...backendFailure(error, call), outcome: "rate_limited", retryAfter: wait })
-    }
-    const waiting = callRate.take("server", id, tuning.rateLimit)
-    if (waiting instanceof Promise)
-      return waiting.then((wait) =>
-        wait === undefined ? admitted(target, call, params, route, count) : tooOften(wait),
-      )
-    if (waiting !== undefined) return tooOften(waiting)
-  }
-  return admitted(target, call, params, route, count)
-}
-
-/** Counts a call of a tool against the limits of its client's presets. Throws, or rejects with, a RequestError above them. */
-function enforceToolRate(
-  { request, client, gateway }: ClientCall,
-  { spec }: Target,
-  route: Route,
-): Promise<void> | undefined {
-  if (request.method !== "tools/call" || client.scope.shape === undefined) return undefined
-  const limit = limitIn(client.scope.shape, spec, route.name)
-  if (limit === undefined) return undefined
-  const refuse = (wait: number | undefined) => {
-    if (wait === undefined) return
-    const text = `Too many calls of this tool: the limit is ${limit} per minute; try again in ${wait} s`
-    throw new RequestError("too_many", text, { retryAfter: wait })
-  }
-  const waiting = gateway.limits.callRate.take("tool", `${client.principal}\0${spec.id}\0${route.name}`, limit)
-  if (waiting instanceof Promise) return waiting.then(refuse)
-  refuse(waiting)
-  return undefined
-}
-
-/** Relays a request that the limits of its server admit. Throws a RequestError if its session has too many. */
-function admitted(target: Target, call: ClientCall, params: Params, route: Route, count: Count): Answering {
-  const { client, gateway } = call
-  const { maxInFlight } = gateway.limits
-  if ((client.inFlight ?? 0) > maxInFlight)
-    throw new RequestError(
-      "too_many",
-      `This session has ${maxInFlight} requests in flight already; wait for a response`,
-    )
-  const { session, logLevel } = client
-  if (logLevel === undefined || client.era === "legacy" || target.peer.era === "modern")
-    return callBackend(target, call, params, route, count)
-  gateway.notifications.setLogLevel(session, logLevel)
-  return callBackend(target, call, params, route, count).finally(() => gateway.notifications.dropLogLevel(session))
-}
-
-/** Returns why a server takes no further request; undefined if it does. */
-export function busyReason({ pair, connection }: Target, { gateway }: ClientCall): string | undefined {
-  const { maxInFlight } = gateway.limits
-  return (pair ?? connection).inFlight >= maxInFlight
-    ? `has ${maxInFlight} requests in flight already; try again later`
-    : undefined
-}
-
-/** Sends the request, and again for each round of input that a modern backend requests from a legacy client. */
-async function callBackend(
-  target: Target,
-  call: ClientCall,
-  params: Params,
-  route: Route,
-  count: Count,
-): Promise<Answer> {
+export async function relay(call: ClientCall, to: Routed): Promise<Answer> {
+  const { target, route, params, store } = to
+  if (typeof target === "string") return backendFailure(new BackendError(route.slug, target), call)
   const { request, client, gateway } = call
   const { cancellation } = call.exchange
   const { meter } = gateway.observers
@@ -260,20 +73,23 @@ async function callBackend(
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   if (client.era !== peer.era) call.span?.event("svc.bridge", spec.id)
   const caller = new RelayCaller(target, call)
-  const fitting = method === "tools/call" ? gateway.fitting?.(call, target) : undefined
-  const result = fitting instanceof Promise ? await fitting : fitting
-  let streamed: StreamedAnswer | undefined
-  let stored: AnswerStorage | undefined
+  const level = client.era === "modern" && peer.era === "legacy" ? client.logLevel : undefined
+  if (level !== undefined) gateway.notifications.setLogLevel(client.session, level)
+  let fate: Fate = WHOLE
   let span: ServerSpan | undefined
   const onlarge = (head: Uint8Array) => {
-    if (result?.store !== undefined) {
-      stored = result.store()
+    if (store !== undefined) {
+      const storage = store()
+      if (storage === undefined) return undefined
+      fate = { kind: "stored", storage }
       // The next bytes wait until these are written.
-      void stored?.push(head)
-      return stored
+      void storage.push(head)
+      return storage
     }
-    streamed = streamedAnswer(target, call)
-    return streamed?.begin(head) ? streamed : undefined
+    const streamed = streamedAnswer(target, call)
+    if (streamed?.begin(head) !== true) return undefined
+    fate = { kind: "streamed", answer: streamed }
+    return streamed
   }
   try {
     let sent = adaptParams(openTask(params, target, call), client, peer.era)
@@ -302,19 +118,11 @@ async function callBackend(
       // Another replica may have run the server since.
       if (spec.tuning.replicas === "one" && !runsElsewhere(spec) && !gateway.directory.mayRun(spec.id))
         throw new BackendError(spec.name, MOVED)
-      const finished = finish(outcome, target, call, result?.store === undefined)
-      span?.end(finished.kind === "input" ? ANSWERED : finished.answer)
-      if (finished.kind === "task") {
-        const owner = recordOwnership("task", finished.task, target, call)
-        // A stdio process ends with svc, and its tasks with it.
-        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, finished.task, gateway.replicas?.replica)
-        if (owner !== undefined && progressToken !== undefined)
-          connection.keepProgress(flight.number, owner, progressToken)
-      }
+      const finished = finish(outcome, target, call, store === undefined)
       if (finished.kind === "input") {
-        if (streamed?.isOpen || (await stored?.hasTaken()) === true)
-          throw new BackendError(spec.name, "requested input at the end of a large result")
-        stored = undefined
+        span?.end(ANSWERED)
+        if (await hasBegun(fate)) throw new BackendError(spec.name, "requested input at the end of a large result")
+        fate = WHOLE
         call.span?.event("svc.input", spec.id)
         const from = meter?.now()
         const end = connection.waitForInput()
@@ -322,22 +130,68 @@ async function callBackend(
         if (meter !== undefined && from !== undefined) call.waited = (call.waited ?? 0) + meter.now() - from
         continue
       }
-      const answer = streamed?.isOpen ? streamed.complete(finished.answer) : finished.answer
-      if (finished.kind !== "done" || result === undefined) return count(answer)
-      const size =
-        stored !== undefined && outcome.kind === "message" ? outcome.size : (answer.sent ?? answer.frame.length)
-      const fitted = result.fit(answer, size, route)
-      return count(fitted instanceof Promise ? await fitted : fitted)
+      const { answer } = finished
+      span?.end(answer)
+      if (answer.task !== undefined) {
+        const owner = recordOwnership("task", answer.task, target, call)
+        // A stdio process ends with svc, and its tasks with it.
+        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, answer.task, gateway.replicas?.replica)
+        if (owner !== undefined && progressToken !== undefined)
+          connection.keepProgress(flight.number, owner, progressToken)
+      }
+      return settled(answer, fate, outcome)
     }
   } catch (error) {
     span?.end(cancellation.reason === undefined ? failureIn(error) : "cancelled")
-    if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route, count)
+    if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, to)
     if (!(error instanceof BackendError)) throw error
     // The client sees only that the response ends.
-    if (streamed?.isOpen && cancellation.reason === undefined) connection.report(brokenOff(error, call, route))
-    return count(backendFailure(error, call))
+    if (isOpen(fate) && cancellation.reason === undefined) connection.report(brokenOff(error, call, route))
+    return backendFailure(error, call)
   } finally {
-    if (stored !== undefined) await result?.close?.()
+    if (level !== undefined) gateway.notifications.dropLogLevel(client.session)
+  }
+}
+
+/** Returns the answer for a backend that failed: an `isError` result for a tool, a JSON-RPC error for other methods. */
+export function backendFailure(error: BackendError, { request, gateway, client }: ClientCall): Answer {
+  const { rpc } = codesOf(error)
+  const text = gateway.hide(error.message)
+  if (request.method !== "tools/call") return errorAnswer(request.id, rpc, text)
+  const result = {
+    ...(client.era === "modern" ? { resultType: "complete" } : {}),
+    content: [{ type: "text", text }],
+    isError: true,
+  }
+  return { ...resultAnswer(request.id, JSON.stringify(result)), outcome: "tool_error", code: rpc }
+}
+
+// ---
+
+/** What becomes of the bytes of an answer: they arrive whole, are sent to the client while they arrive, or are stored meanwhile. */
+type Fate =
+  | { readonly kind: "whole" }
+  | { readonly kind: "streamed"; readonly answer: StreamedAnswer }
+  | { readonly kind: "stored"; readonly storage: AnswerStorage }
+
+const WHOLE: Fate = { kind: "whole" }
+
+/** Whether the client has received the beginning of an answer that is not complete. */
+const isOpen = (fate: Fate): boolean => fate.kind === "streamed" && fate.answer.isOpen
+
+/** Whether a part of an answer has been sent or stored already. */
+const hasBegun = (fate: Fate): boolean | Promise<boolean> =>
+  fate.kind === "stored" ? fate.storage.hasTaken() : isOpen(fate)
+
+/** Returns the answer with what has become of its bytes. */
+function settled(answer: Answer, fate: Fate, outcome: RequestOutcome): Answer {
+  switch (fate.kind) {
+    case "whole":
+      return answer
+    case "streamed":
+      return fate.answer.isOpen ? fate.answer.complete(answer) : answer
+    case "stored":
+      return outcome.kind === "message" ? { ...answer, arrived: outcome.size } : answer
   }
 }
 
@@ -349,16 +203,14 @@ async function relayToNextOwner(
   error: UndeliveredError,
   { spec: { id }, connection }: Target,
   call: ClientCall,
-  params: Params,
-  route: Route,
-  count: Count,
+  to: Routed,
 ): Promise<Answer> {
   const { gateway, client } = call
   call.span?.event("svc.retry", id)
   await waitFor(gateway.directory.whenReplaced(id, connection), call)
-  const next = gateway.directory.target(id, route.era ?? client.era)
-  const isReplaced = typeof next === "string" || next.connection !== connection
-  return isReplaced ? relayTo(next, call, params, route, count) : count(backendFailure(error, call))
+  const target = gateway.directory.target(id, to.route.era ?? client.era)
+  const isReplaced = typeof target === "string" || target.connection !== connection
+  return isReplaced ? relay(call, { ...to, target }) : backendFailure(error, call)
 }
 
 /** The end of the span of a request that a server answered with a request for input. */
@@ -392,13 +244,8 @@ function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | unde
 
 const completeMembers = (cacheable: boolean): Uint8Array => (cacheable ? COMPLETE_UNCACHED : COMPLETE)
 
-type Finish =
-  | { readonly kind: "done"; readonly answer: Answer }
-  | { readonly kind: "task"; readonly answer: Answer; readonly task: string }
-  | { readonly kind: "input"; readonly result: Params }
+type Finish = { readonly kind: "done"; readonly answer: Answer } | { readonly kind: "input"; readonly result: Params }
 
-/** The name in metrics of tools that are in no list: clients could fill the metrics with names. */
-const UNLISTED = "unlisted"
 /** Maximum rounds of input: without a limit, a backend that always requests more would keep svc busy forever. */
 const MAX_ROUNDS = 100
 /** How long a process does not sleep after it has requested input from a client, which may ask a person. */
@@ -488,9 +335,9 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
   const answer: Answer = {
     frame: JSON.stringify({ ...message, id: request.id, result: whole }),
     outcome: isToolCall && result.isError === true ? "tool_error" : "ok",
+    task: isToolCall ? createdTask(result, peer.era) : undefined,
   }
-  const task = isToolCall ? createdTask(result, peer.era) : undefined
-  return task === undefined ? { kind: "done", answer } : { kind: "task", answer, task }
+  return { kind: "done", answer }
 }
 
 /** Returns the `resultType` in a frame as far as bytes show it: one deeper in the result counts too. */
@@ -641,7 +488,7 @@ const identityFor = ({ id, identity }: Client): string | undefined =>
 type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange" | "span"> & { readonly request?: Request }
 
 /** The caller of a relayed request. A class, so that its functions are not created for every call. */
-class RelayCaller implements Caller {
+export class RelayCaller implements Caller {
   readonly session: object
   private known: string | undefined
   constructor(

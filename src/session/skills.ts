@@ -23,7 +23,7 @@ import { numberOf } from "../lib/json.ts"
 import { SKILLS_EXTENSION } from "../wire/era.ts"
 import { parseRelayed } from "../wire/frame.ts"
 import { isObject, metaOf, type Params, type Request } from "../wire/message.ts"
-import { relayToShared, unknownName } from "./relay.ts"
+import { relay, unknownName } from "./relay.ts"
 
 /** Returns the skills capability of the aggregate, from the capabilities of all servers; undefined if no server has skills. */
 export function unitedSkills(all: readonly ListingEntry[]): Params | undefined {
@@ -115,7 +115,9 @@ async function pagesOf(route: Route, call: ClientCall): Promise<SkillList> {
 async function pageAt(params: Params, route: Route, call: ClientCall): Promise<Params | undefined> {
   const request: Request = { jsonrpc: "2.0", id: 0, method: call.request.method }
   try {
-    const { frame, outcome } = await relayToShared({ ...call, request }, params, route)
+    // To the process that all clients share, and without the stages: svc asks for itself.
+    const target = call.gateway.directory.target(route.id, call.client.era)
+    const { frame, outcome } = await relay({ ...call, request }, { target, route, params })
     const message: unknown = outcome === "ok" ? parseRelayed(frame) : undefined
     return isObject(message) && isObject(message.result) ? message.result : undefined
   } catch (error) {

@@ -15,7 +15,6 @@ import { RPC_CODE } from "../lib/errors.ts"
 import { numberOf, parseExact } from "../lib/json.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
-import { relay } from "./relay.ts"
 import { WITHOUT_TASKS } from "./tasks.ts"
 
 /** Returns why a client may not listen to the tasks in its request; undefined if it may. */
@@ -72,7 +71,7 @@ function watch(route: Route, { gateway, client, params, clock, notify }: Watched
   const exchange: Exchange = { cancellation: new Cancellation(), notify() {}, ask: cannotBeAsked }
   const ask = async (): Promise<{ readonly result?: unknown; readonly code?: number | undefined }> => {
     const about = { taskId: route.name, _meta: metaOf(params) }
-    const { frame, code } = await relay({ request, gateway, client, exchange }, about, route)
+    const { frame, code } = await gateway.toServer({ request, gateway, client, exchange }, about, route)
     const { result } = parseExact(textOf(frame)) as Params
     return { result, code }
   }

@@ -17,7 +17,7 @@ import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { parseRelayed } from "../wire/frame.ts"
 import { asText, isObject, type Params, type Request } from "../wire/message.ts"
-import { relay, unknownMethod, unknownName } from "./relay.ts"
+import { unknownMethod, unknownName } from "./relay.ts"
 import { peerFor } from "./server-capabilities.ts"
 
 /** Whether a backend creates tasks for a client. */
@@ -72,7 +72,7 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
     const slug = view.parts.find(({ spec }) => spec.id === claim.backend)?.spec.slug ?? claim.backend
     const route = { id: claim.backend, slug, name: "", mirrored: [], era: claim.era }
     const get: Request = { jsonrpc: "2.0", id: 0, method: "tasks/get" }
-    const { frame, outcome, code } = await relay({ ...call, request: get }, { taskId: claim.id }, route)
+    const { frame, outcome, code } = await gateway.toServer({ ...call, request: get }, { taskId: claim.id }, route)
     if (code === RPC_CODE.invalidParams) gateway.tasks.owners.drop(claim)
     if (outcome !== "ok") continue
     const message: unknown = parseRelayed(frame)

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import { Cancellation } from "../../src/call/cancellation.ts"
-import { relay } from "../../src/session/relay.ts"
 import { encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
 import { fakeClient, fakeConnection, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
@@ -82,7 +81,7 @@ function inputRequiredCall() {
   const exchange = fakeExchange({ cancellation, ask: async () => ({ action: "accept" }) })
   const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "t" } } as const
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
-  const answer = Promise.resolve(relay({ request, gateway, client, exchange }, { name: "t" }, route)).then(
+  const answer = Promise.resolve(gateway.toServer({ request, gateway, client, exchange }, { name: "t" }, route)).then(
     ({ frame }) => textOf(frame),
     (error: Error) => error.message,
   )

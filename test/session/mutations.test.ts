@@ -1,7 +1,6 @@
 /** A malicious server at full speed: whatever it writes, each client sees only one valid answer to its request. */
 import { expect, test } from "bun:test"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
-import { relay } from "../../src/session/relay.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
 import { lineOf } from "../../src/wire/lines.ts"
 import { errorText } from "../../src/wire/message.ts"
@@ -80,7 +79,7 @@ test(
         const route = { id: "s", slug: "s", name: "t", mirrored: [] }
         try {
           const request = { jsonrpc: "2.0", id, method, params } as const
-          const { frame } = await relay({ request, gateway, client, exchange }, params, route)
+          const { frame } = await gateway.toServer({ request, gateway, client, exchange }, params, route)
           const text = typeof frame === "string" ? frame : new TextDecoder().decode(frame)
           counts[outcomeOf(text)]++
           see(frame, id)

@@ -10,7 +10,6 @@ import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { BackendError } from "../../src/lib/errors.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 import type { Id } from "../../src/wire/message.ts"
 import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
@@ -57,7 +56,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
   const request = { jsonrpc: "2.0" as const, id, method, params: { name: "t", uri: "u" } }
   const call = { request, gateway, client: who, exchange: fakeExchange() }
-  const relaying = Promise.resolve(relay(call, { name: "t", uri: "u" }, route))
+  const relaying = Promise.resolve(gateway.toServer(call, { name: "t", uri: "u" }, route))
   const { frame } = await relaying.catch((error: unknown) => ({ frame: JSON.stringify({ thrown: String(error) }) }))
   return JSON.parse(typeof frame === "string" ? frame : decode(frame))
 }
@@ -105,7 +104,7 @@ async function relayedOver(
   })
   const request = { jsonrpc: "2.0" as const, id: 1, method: "tools/call", params: { name: "t" } }
   const call = { request, gateway, client: fakeClient("legacy"), exchange: fakeExchange() }
-  const { frame } = await relay(call, { name: "t" }, { id: "s", slug: "s", name: "t", mirrored: [] })
+  const { frame } = await gateway.toServer(call, { name: "t" }, { id: "s", slug: "s", name: "t", mirrored: [] })
   return { sent, text: typeof frame === "string" ? frame : decode(frame) }
 }
 
@@ -444,7 +443,7 @@ test("a session's own process reaches its client outside of calls only while the
   })
   const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "t" } } as const
   const route = { id: "s", slug: "s", name: "t", mirrored: [] }
-  await relay({ request, gateway, client, exchange: fakeExchange() }, request.params, route)
+  await gateway.toServer({ request, gateway, client, exchange: fakeExchange() }, request.params, route)
   const say = (data: string) => owner?.notify("notifications/message", { level: "info", data })
   const ask = () => owner?.ask("roots/list", undefined, new AbortController().signal)
   say("before")

@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test"
 import { Connection } from "../../src/backend/connection.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
@@ -65,7 +64,7 @@ async function relayed(frame: string, size: number, method = "tools/call"): Prom
     client: fakeClient("legacy", { scope: AGGREGATE }),
     exchange: fakeExchange({ openBody }),
   }
-  const answer = await relay(call, { name: "t", uri: "u" }, { id: "s", slug: "s", name: "t", mirrored: [] })
+  const answer = await gateway.toServer(call, { name: "t", uri: "u" }, { id: "s", slug: "s", name: "t", mirrored: [] })
   const whole = typeof answer.frame === "string" ? answer.frame : decode(answer.frame)
   if (!isOpen) return { text: whole, how: "whole", log }
   return { text: parts.join(""), how: hasEnded ? "passed" : "broken", log }

@@ -3,10 +3,13 @@
  * because every session uses it; the rest is loaded by the first result that is too large. choice: Large results.
  */
 
+import type { Answer } from "../../call/answer.ts"
 import { appending } from "../../call/own-tools.ts"
-import type { FitResults, OwnTools, ResultFit } from "../../call/ports.ts"
+import type { ClientCall, Handler, OwnTools, Routed, Stage, Target } from "../../call/ports.ts"
 import type { Route } from "../../catalog/catalog.ts"
 import type { ResultBudget } from "../../config/result-budget.ts"
+import { BackendError } from "../../lib/errors.ts"
+import { backendFailure } from "../../session/relay.ts"
 import {
   budgetFor,
   isResultUri,
@@ -26,7 +29,8 @@ export type Results = {
   readonly sizes: ResultSizes
   /** The tool and the resources that read stored results. */
   readonly tools: OwnTools
-  readonly fit: FitResults
+  /** Counts the sizes of results, and fits them into their budgets. */
+  readonly stage: Stage
   /** Opens the store, and removes expired results from it. */
   sweep(): void
   /** Closes the store, if it is open. */
@@ -50,7 +54,7 @@ export function openResults(budget: ResultBudget, options: StoredResultOptions, 
   return {
     sizes: port.sizes,
     tools: resultTools(port),
-    fit: fittingResults(port),
+    stage: resultBudgets(port),
     sweep: () => void store().then((found) => found.sweep()),
     close: async () => (await opened?.catch(() => undefined))?.close(),
   }
@@ -82,45 +86,64 @@ export function resultTools(port: ResultsPort): OwnTools {
 
 const MAX_WARNINGS = 1000
 
-/** Returns the function that counts the sizes of results, and fits them into their budgets. */
-function fittingResults(port: ResultsPort): FitResults {
-  const { sizes } = port
-  let storing: typeof import("./stored-answer.ts").storedAnswer | undefined
-  const count = (size: number, route: Route) => {
-    if (route.unlisted === undefined) sizes.record(route.id, route.name, size)
-  }
-  // The same for all calls: it runs for each.
-  const counted: ResultFit = {
-    fit(answer, size, route) {
-      count(size, route)
-      return answer
-    },
-  }
-  return (call, { spec }) => {
-    const budget = budgetFor(call.client.scope, spec, port)
-    if (budget === undefined) return counted
-    const fitting = (begin: NonNullable<typeof storing>): ReturnType<FitResults> => {
-      let stored: StoredAnswer | undefined
-      return {
-        store() {
-          stored = begin(call, port, spec.name, budget)
-          return stored
-        },
-        fit(answer, size, route) {
-          count(size, route)
-          // The length alone shows that most answers fit.
-          if (size <= budget || answer.code !== undefined) return answer
-          return import("./fit-result.ts").then(async ({ fitResult }) =>
-            fitResult(answer, call, port, { spec }, route.name, budget, await stored?.taken()),
-          )
-        },
-        close: async () => stored?.abort(),
-      }
+type Storing = typeof import("./stored-answer.ts").storedAnswer
+
+/** Returns the stage of the result budgets. Its code is loaded by the first call that has one. */
+function resultBudgets(port: ResultsPort): Stage {
+  let storing: Storing | undefined
+  return (next) => (call, to) => {
+    const { target, route } = to
+    if (call.request.method !== "tools/call" || typeof target === "string") return next(call, to)
+    const budget = budgetFor(call.client.scope, target.spec, port)
+    if (budget === undefined) {
+      const answer = next(call, to)
+      return answer instanceof Promise ? answer.then((one) => counted(one, route, port)) : counted(answer, route, port)
     }
-    if (storing !== undefined) return fitting(storing)
+    const fit = (found: Storing) => fitted(next, call, to, { spec: target.spec, budget, port, storing: found })
+    if (storing !== undefined) return fit(storing)
     return import("./stored-answer.ts").then(({ storedAnswer }) => {
       storing = storedAnswer
-      return fitting(storedAnswer)
+      return fit(storedAnswer)
     })
   }
 }
+
+type Fitting = Pick<Target, "spec"> & {
+  readonly budget: number
+  readonly port: ResultsPort
+  readonly storing: Storing
+}
+
+/** Answers a call within the budget of its results. A large answer is stored while it arrives. */
+async function fitted(next: Handler, call: ClientCall, to: Routed, fitting: Fitting): Promise<Answer> {
+  const { spec, budget, port, storing } = fitting
+  let stored: StoredAnswer | undefined
+  const store = () => {
+    stored = storing(call, port, spec.name, budget)
+    return stored
+  }
+  try {
+    const answer = counted(await next(call, { ...to, store }), to.route, port)
+    // The length alone shows that most answers fit.
+    if (!isResult(answer) || sizeOf(answer) <= budget) return answer
+    const { fitResult } = await import("./fit-result.ts")
+    return await fitResult(answer, call, port, { spec }, to.route.name, budget, await stored?.taken())
+  } catch (error) {
+    if (!(error instanceof BackendError)) throw error
+    return backendFailure(error, call)
+  } finally {
+    await stored?.abort()
+  }
+}
+
+/** Counts the size of an answer if it is a result of a listed tool. */
+function counted(answer: Answer, route: Route, { sizes }: ResultsPort): Answer {
+  if (route.unlisted === undefined && isResult(answer)) sizes.record(route.id, route.name, sizeOf(answer))
+  return answer
+}
+
+/** Whether an answer is the result of a tool: no error of its server or of svc, and no task. */
+const isResult = ({ code, task }: Answer): boolean => code === undefined && task === undefined
+
+/** Returns the size of an answer as it arrived, in bytes or characters. */
+const sizeOf = ({ arrived, sent, frame }: Answer): number => arrived ?? sent ?? frame.length
