@@ -1,4 +1,4 @@
-/** The principal of a request: the authenticated identity, and the servers that its token grants. */
+/** The principal of a request: the authenticated identity, and the part of svc that it may see. */
 import { narrow, type Scope, withinPresets, withTools } from "../catalog/scope.ts"
 import { presetIncludes } from "../catalog/view-rules.ts"
 import type { Preset } from "../config/presets.ts"
@@ -78,13 +78,6 @@ export function createScopeNarrowing(
   }
 }
 
-/** Returns the function that narrows scopes to the servers with the tags of a principal. */
-function narrowingOf(principal: Principal, tags: readonly string[] | undefined): (scope: Scope) => Scope {
-  const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), principal.untagged])
-  const selects = (seen: readonly string[]) => maySee(principal, seen)
-  return (scope) => narrow(scope, key, selects)
-}
-
 /** Whether two requests come from the same holder with the same rights. */
 export const isSame = (one: Principal, other: Principal): boolean =>
   identityOfPrincipal(one) === identityOfPrincipal(other)
@@ -111,3 +104,12 @@ export const mayEnter = (
 /** Whether a principal may see a server with these tags. */
 export const maySee = ({ tags: visible, untagged }: Principal, tags: readonly string[]): boolean =>
   visible === undefined || (untagged && tags.length === 0) || tags.some((tag) => visible.includes(tag))
+
+// ---
+
+/** Returns the function that narrows scopes to the servers with the tags of a principal. */
+function narrowingOf(principal: Principal, tags: readonly string[] | undefined): (scope: Scope) => Scope {
+  const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), principal.untagged])
+  const selects = (seen: readonly string[]) => maySee(principal, seen)
+  return (scope) => narrow(scope, key, selects)
+}
