@@ -7,8 +7,9 @@ import { oneLine, type Parameters, parametersOf, resolvedSchema, signatureOf } f
 import { RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { parseRelayed } from "../wire/frame.ts"
-import { asText, isObject, type Params } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
+import { withFailureNote } from "./failure-note.ts"
 
 /** Returns the answer of a call with these arguments, with the tool's parameters added if they explain the failure. */
 export function withArgumentHint(answer: Answer, tool: Tool, args: unknown): Answer {
@@ -19,10 +20,7 @@ export function withArgumentHint(answer: Answer, tool: Tool, args: unknown): Ans
   const { result, error } = message
   const isInvalid = isObject(error) && error.code === RPC_CODE.invalidParams
   if (!isInvalid && !(isObject(result) && (!fits(args, tool.inputSchema) || saysInvalid(result)))) return answer
-  const changed = isObject(error)
-    ? { error: { ...error, message: `${asText(error.message)}. ${hint}` } }
-    : { result: withText(isObject(result) ? result : {}, hint) }
-  return { ...answer, outcome: answer.outcome, frame: JSON.stringify({ ...message, ...changed }) }
+  return withFailureNote(answer, hint)
 }
 
 /** Returns a text with the parameters of a tool; undefined if its schema does not name them. */
@@ -35,11 +33,6 @@ export function parametersHint({ name, inputSchema }: Tool): string | undefined 
 // ---
 
 const SIGNATURE_TOKENS = 300
-
-function withText(result: Params, text: string): Params {
-  const content = Array.isArray(result.content) ? result.content : []
-  return { ...result, content: [...content, { type: "text", text }] }
-}
 
 /** Whether a tool's error mentions invalid arguments. */
 const saysInvalid = ({ content }: Params): boolean =>

@@ -15,6 +15,7 @@ import {
   tailOf,
 } from "../call/answer.ts"
 import type { Told } from "../call/client.ts"
+import { offerNote, withFailureNote, withSentence } from "../call/failure-note.ts"
 import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, unwrapped } from "../call/own-tools.ts"
 import type { ClientCall, Decided, ServerDecision } from "../call/ports.ts"
@@ -26,7 +27,7 @@ import { splitName } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
 import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
-import { counted, cutText } from "../lib/text.ts"
+import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, type Id, metaOf } from "../wire/message.ts"
 import { busyReason, enforceSessionRate } from "./limits.ts"
@@ -87,7 +88,7 @@ function follow(call: ClientCall, view: View): Answering {
     case "server": {
       const { route, params, waitedFor } = destination
       const answering = answerKept(call, view, route) ?? call.gateway.toServer(call, params, route)
-      return waitedFor === undefined ? answering : checkWoken(call, answering, waitedFor)
+      return waitedFor === undefined ? answering : checkWoken(call, answering, route, waitedFor)
     }
     case "refused":
       return refuse(call, view, destination)
@@ -98,7 +99,7 @@ function follow(call: ClientCall, view: View): Answering {
  * Returns the answer of a server that may answer its lists at the same time. After an error, the new lists may show that what was
  * asked for is gone: svc then says so instead.
  */
-async function checkWoken(call: ClientCall, answering: Answering, id: string): Promise<Answer> {
+async function checkWoken(call: ClientCall, answering: Answering, route: Route, id: string): Promise<Answer> {
   const answer = await answering
   if (answer.sent !== undefined || answer.outcome === "ok") return answer
   const { directory } = call.gateway
@@ -108,7 +109,11 @@ async function checkWoken(call: ClientCall, answering: Answering, id: string): P
   if (typeof directory.target(id) === "string") return answer
   const now = viewFor(call)
   const found = decidedAfter(call, now, id)
-  return found.kind === "refused" ? refuse(call, now, found) : answer
+  if (found.kind === "refused") return refuse(call, now, found)
+  // At its own address, the server has refused the name itself.
+  const isGone = route.unlisted === undefined && found.kind === "server" && found.route.unlisted === true
+  const kind = call.request.method === "tools/call" ? "tools" : "prompts"
+  return isGone ? withFailureNote(answer, offerNote(kind, now, id)) : answer
 }
 
 /** Answers a request with a server's name that changes what svc keeps for its client; undefined if the server answers it. */
@@ -210,22 +215,17 @@ function refuse(
     const withheld = withheldIn(view, name)
     if (withheld !== undefined) throw new RequestError("invalid_params", withheldTool(name, withheld))
     const unknown = unknownName("tool", name, similarName(name, [...ownNames(call, view), ...view.tools.keys()]))
-    throw waitedFor === undefined ? unknown : withOffer(unknown, view, waitedFor)
+    throw withOffer("tools", unknown, view, waitedFor)
   }
-  const isPrompt = call.request.method === "prompts/get"
-  throw unknownName(what, name, isPrompt ? similarName(name, [...view.prompts.keys()]) : undefined)
+  if (what !== "prompt") throw unknownName(what, name, undefined)
+  const unknown = unknownName(what, name, similarName(name, [...view.prompts.keys()]))
+  throw withOffer("prompts", unknown, view, waitedFor)
 }
 
-/** Returns the error for an unknown tool with the tools that its server offers now. */
-function withOffer({ message }: RequestError, view: View, id: string): RequestError {
-  const names = [...view.tools].flatMap(([name, route]) => (route.id === id ? [name] : []))
-  const shown = names.slice(0, MAX_OFFERED).join(", ")
-  const rest = names.length > MAX_OFFERED ? ` and ${counted(names.length - MAX_OFFERED, "other")}` : ""
-  const offer = names.length === 0 ? "no tools" : `${shown}${rest}`
-  return new RequestError(
-    "invalid_params",
-    `${message}${/[.?]$/.test(message) ? "" : "."} The server now offers ${offer}`,
-  )
+/** Returns the error for an unknown name; if the request has waited for a server, with the names that the server offers now. */
+function withOffer(kind: "tools" | "prompts", unknown: RequestError, view: View, id: string | undefined): RequestError {
+  if (id === undefined) return unknown
+  return new RequestError("invalid_params", withSentence(unknown.message, offerNote(kind, view, id)))
 }
 
 /** Whether a server is connected and does not offer something. */
@@ -340,9 +340,6 @@ function textResource({ request, client }: ClientCall, text: string): Answer {
   const members = client.era === "modern" ? { resultType: "complete", ttlMs: 0, cacheScope: "private" } : {}
   return resultAnswer(request.id, JSON.stringify({ ...members, contents }))
 }
-
-/** The most tools that the error for an unknown one names. */
-const MAX_OFFERED = 20
 
 const unknownLevel = (level: unknown): RequestError =>
   new RequestError("invalid_params", `Unknown log level: ${cutText(asText(level), 100)}`)

@@ -200,6 +200,35 @@ test.each([
   60_000,
 )
 
+test.each([
+  ["the own address of a server", "/servers/a/mcp", "one", "No tool one. The server now offers two, new"],
+  ["the lazy address of a server", "/servers/a/mcp?tools=search", "one", "No tool one. The server now offers two, new"],
+  [
+    "a lazy view",
+    "/mcp?tools=search",
+    "a_svc_one",
+    "Unknown tool: a_svc_one. The server now offers a_svc_two, a_svc_new",
+  ],
+])(
+  "a call at %s of a tool that is gone names those that are there, also through call_tool [sleep:gone]",
+  async (_where, path, name, text) => {
+    await using it = await gated({ toolPinning: "off" })
+    const { svc } = it
+    const call = async (params: Record<string, unknown>) =>
+      JSON.stringify((await modern(`${svc.url}${path}`, "tools/call", params)).body)
+    it.set({ tools: ["two", "new"], calls: 1 })
+    expect(await call({ name, arguments: {} })).toContain(`"message":"${text}"`)
+    if (!path.includes("search")) return
+    it.set({ tools: ["one", "two"], calls: 0 })
+    await runSvc(["mcp", "restart", "a", "--config-dir", svc.folder])
+    await eventually(async () => JSON.stringify(await it.tools()).includes("a_svc_one"))
+    await runSvc(["mcp", "sleep", "a", "--config-dir", svc.folder])
+    it.set({ tools: ["two", "new"], calls: 1 })
+    expect(await call({ name: "call_tool", arguments: { name } })).toContain(text)
+  },
+  60_000,
+)
+
 test("a server that exits before it has listed fails its call, and is started again [sleep:failed]", async () => {
   await using it = await gated({ restartDelay: 50, toolPinning: "off" })
   it.set({ tools: ["one", "exit"], calls: 9 })

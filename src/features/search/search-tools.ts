@@ -6,6 +6,7 @@
 import type { Agent } from "../../agent/agent.ts"
 import { appending } from "../../call/own-tools.ts"
 import type { OwnTools } from "../../call/ports.ts"
+import { viewFor } from "../../call/ready.ts"
 import type { Clock } from "../../lib/clock.ts"
 import { delay } from "../../lib/clock.ts"
 import { isObject } from "../../wire/message.ts"
@@ -47,7 +48,10 @@ export function searchTools(finder: OpenFinder): OwnTools {
     async around(call, view, next) {
       const { explained, refuseWrites } = await loaded()
       const refusal = await refuseWrites(call, view, finder)
-      return refusal ?? explained(call, view, await next())
+      if (refusal !== undefined) return refusal
+      const answer = await next()
+      // A server that has woken for this call may have listed other tools since.
+      return explained(call, viewFor(call), answer)
     },
     unknown: (call, view) =>
       view.lazy ? loaded().then(({ answerUnknownTool }) => answerUnknownTool(call, view, finder)) : undefined,

@@ -10,6 +10,7 @@
 
 import { type Answer, resultAnswer } from "../../call/answer.ts"
 import { parametersHint, withArgumentHint } from "../../call/argument-hint.ts"
+import { offerNote, withSentence } from "../../call/failure-note.ts"
 import { ownEntries } from "../../call/own-tools.ts"
 import type { ClientCall } from "../../call/ports.ts"
 import { type View, withheldIn } from "../../catalog/catalog.ts"
@@ -65,7 +66,10 @@ export async function answerLazyTool(call: ClientCall, view: View, open: OpenFin
  */
 export async function answerUnknownTool(call: ClientCall, view: View, open: OpenFinder): Promise<Answer> {
   const name = asText(call.request.params?.name)
-  const problem = await unknownTool(call, searchableOf(call, view), name, open)
+  const unknown = await unknownTool(call, searchableOf(call, view), name, open)
+  const { destination } = call
+  const waitedFor = destination?.kind === "refused" ? destination.waitedFor : undefined
+  const problem = waitedFor === undefined ? unknown : withSentence(unknown, offerNote("tools", view, waitedFor))
   if (call.wrapper === undefined) throw new RequestError("invalid_params", problem)
   return textAnswer(call, { text: problem, isError: true })
 }
