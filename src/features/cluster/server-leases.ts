@@ -323,7 +323,8 @@ export class ServerLeases {
     const address = replicas.find(holder)?.address
     const owner = address && {
       replica: holder,
-      url: `${address}/servers/${encodeURIComponent(slug)}/mcp`,
+      // With `svc serve --tools search`, that address would list svc's search tools.
+      url: `${address}/servers/${encodeURIComponent(slug)}/mcp?tools=all`,
       credential: this.credentialFor(id, token),
     }
     return { kind: "taken", token, remaining, owner: owner || undefined }

@@ -129,7 +129,7 @@ describe("leases of servers", () => {
     await pass(500)
     expect([one.runsHere(), other.runsHere()]).toEqual([true, false])
     const reached = other.placed().specs[0]?.launch
-    expect(reached).toMatchObject({ transport: "http", url: `http://r1/servers/${spec.slug}/mcp` })
+    expect(reached).toMatchObject({ transport: "http", url: `http://r1/servers/${spec.slug}/mcp?tools=all` })
     const credential = other.credential()
     expect(one.leases.admits(spec.slug, credential)).toBe(true)
     expect(one.leases.admits("other", credential)).toBe(false)
