@@ -1,7 +1,7 @@
 /** svc's own tools beside the tools of servers: who has them, and what a client lists. */
 import type { View } from "../catalog/catalog.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Asked, ClientCall, Gateway, OwnTools, Viewer } from "./ports.ts"
+import type { Asked, Gateway, OwnTools, Viewer, Wrapping } from "./ports.ts"
 
 type About = Pick<Gateway, "ownTools">
 
@@ -20,8 +20,13 @@ export const ownEntries = (client: Viewer, view: View, { ownTools }: About): rea
   ownTools.flatMap((own) => own.entries(client, view))
 
 /** Returns the direct call inside a call; the call itself if there is none. */
-export const unwrapped = (call: ClientCall): ClientCall =>
-  call.gateway.ownTools.reduce((outer, own) => own.unwrap?.(outer) ?? outer, call)
+export function unwrapped<C extends Wrapping>(call: C): C {
+  for (const own of call.gateway.ownTools) {
+    const inner = own.unwrap?.(call)
+    if (inner !== undefined) return { ...call, ...inner }
+  }
+  return call
+}
 
 /** Returns the replica that has what a request needs; undefined if any replica can answer. */
 export function replicaOfOwn(method: unknown, params: Params, { ownTools }: About): string | undefined {

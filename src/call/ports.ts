@@ -270,6 +270,12 @@ export type Viewer = Pick<Client, "scope" | "era">
 /** The parts of a call that decide whether the client has a tool. */
 export type Asked = { readonly client: Viewer } & Pick<ClientCall, "wrapper">
 
+/** The parts of a call that decide which call is inside it. */
+export type Wrapping = Pick<ClientCall, "request" | "client" | "gateway">
+
+/** The call inside a call of a tool that runs other tools. */
+export type InnerCall = Pick<ClientCall, "request" | "wrapper">
+
 /** svc's own tools of one feature. */
 export type OwnTools = {
   /** Returns whether a client has a tool of this name; "denied" if only its token prevents that. */
@@ -286,8 +292,8 @@ export type OwnTools = {
   capabilities?(client: Viewer, view: View): Params
   /** Returns the replica that has what a request needs, as far as its params show it. */
   replicaOf?(method: unknown, params: Params): string | undefined
-  /** Returns the call inside a call of a tool that runs other tools, marked by `wrapper`; the call itself for any other call. */
-  unwrap?(call: ClientCall): ClientCall
+  /** Returns the request of the call inside a call of a tool that runs other tools, and its `wrapper`; undefined for any other call. */
+  unwrap?(call: Wrapping): InnerCall | undefined
   /** Returns the params of the call inside the params of a call, as far as they can be read without a view. */
   innerParams?(params: Params): Params | undefined
   /** Runs an unwrapped call by `next`, with its own checks before it and hints after it. */

@@ -7,7 +7,7 @@ import { type Answer, errorAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import { type Client, type Exchange, REPLICA } from "../call/client.ts"
 import { methodOf } from "../call/methods.ts"
-import { replicaOfOwn } from "../call/own-tools.ts"
+import { replicaOfOwn, unwrapped } from "../call/own-tools.ts"
 import { identityOfClient, type Refusal, requestClient } from "../call/request-client.ts"
 import { replicaOfListening, replicaOfTask } from "../call/task-id.ts"
 import { type View, viewOf } from "../catalog/catalog.ts"
@@ -241,14 +241,16 @@ function replicaOf(value: unknown, received: Received): string | undefined {
  * Returns the other replica that runs the server of a tool which a session calls as a task: there, the task belongs to the session
  * and not to this replica.
  */
-function replicaOfNewTask({ name }: Params, received: Received): string | undefined {
+function replicaOfNewTask(params: Params, received: Received): string | undefined {
   const { http, deps } = received
   if (!http.headers.has("mcp-session-id")) return undefined
   const session = sessionOf(received)
-  const { directory } = deps.gateway
+  const { gateway } = deps
+  const { directory } = gateway
   const { scope } = session
-  const id =
-    scope.kind === "server" ? scope.id : viewOf(directory.catalogOf(session), scope).tools.get(asText(name))?.id
+  const request: RpcRequest = { jsonrpc: "2.0", id: 0, method: "tools/call", params }
+  const toolIn = () => asText(unwrapped({ request, client: session, gateway }).request.params?.name)
+  const id = scope.kind === "server" ? scope.id : viewOf(directory.catalogOf(session), scope).tools.get(toolIn())?.id
   return id === undefined ? undefined : directory.runnerOf(id)
 }
 

@@ -143,6 +143,24 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     }
   })
 
+  test("with --tools search, a legacy task that call_tool creates belongs to its session as any other, whichever replicas create and ask for it [cluster:one:tasks]", async () => {
+    const only = { command: "bun", args: [fixture("tasks.ts")], replicas: "one" }
+    await using cluster = await startCluster(2, { config: { mcpServers: { only } }, flags: ["--tools", "search"] })
+    for (const at of cluster.replicas) {
+      const client = await eventually(async () => {
+        const client = new WanderingClient()
+        const { capabilities } = await client.open(at, { tasks: {} })
+        return capabilities.tasks !== undefined && client
+      })
+      for (const written of [{ name: "only_svc_work" }, { server: "only", tool: "work", args: {} }]) {
+        const params = { name: "call_tool", arguments: written, task: { ttl: 60_000 } }
+        const made = (await client.request(at, "tools/call", params)).result?.task as { readonly taskId: string }
+        for (const to of cluster.replicas)
+          expect((await client.request(to, "tasks/get", made)).result).toMatchObject({ taskId: made.taskId })
+      }
+    }
+  })
+
   test("a modern task is found and followed, whichever replicas create, ask for and listen to it [cluster:one:tasks]", async () => {
     const only = {
       command: "bun",

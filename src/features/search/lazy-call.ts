@@ -8,7 +8,7 @@
  *  3. A server that is named next to the tool must be the tool's server, or the call is refused.
  */
 
-import type { ClientCall } from "../../call/ports.ts"
+import type { ClientCall, InnerCall, Wrapping } from "../../call/ports.ts"
 import { viewFor } from "../../call/ready.ts"
 import { nameIn, toolOf, type View } from "../../catalog/catalog.ts"
 import { type Parameters, parametersOf } from "../../catalog/signature.ts"
@@ -17,16 +17,15 @@ import { cutText } from "../../lib/text.ts"
 import { asText, isObject, type Params, parseJson } from "../../wire/message.ts"
 import { isWrapper, type LazyWrapper, OWN } from "./lazy-tools.ts"
 
-/** Returns the direct call inside a call; the call itself if there is none, or it cannot be read. */
-export function unwrapCall(call: ClientCall): ClientCall {
+/** Returns the direct call inside a call; undefined if there is none, or it cannot be read. */
+export function unwrapCall(call: Wrapping): InnerCall | undefined {
   const { request, client } = call
-  if (request.method !== "tools/call" || client.scope.tools !== "search") return call
+  if (request.method !== "tools/call" || client.scope.tools !== "search") return undefined
   const { params = {} } = request
-  if (!isWrapper(params.name)) return call
-  const inner = innerCall(params.name, params.arguments, viewFor(call))
-  if ("problem" in inner) return call
+  if (!isWrapper(params.name)) return undefined
+  const inner = readWrapper(params.name, params.arguments, viewFor(call))
+  if ("problem" in inner) return undefined
   return {
-    ...call,
     request: { ...request, params: { ...params, name: inner.name, arguments: inner.args } },
     wrapper: inner.wrapper === "call_read_tool" ? "read-only" : "any",
   }
@@ -41,7 +40,7 @@ export function innerParams(args: unknown): Params {
 /** Returns why a call of a wrapper contains no valid call, and the tool that it names, if any. */
 export function wrapperProblem({ request }: ClientCall, view: View): CallProblem | undefined {
   const { name, arguments: args } = request.params ?? {}
-  const inner = isWrapper(name) ? innerCall(name, args, view) : undefined
+  const inner = isWrapper(name) ? readWrapper(name, args, view) : undefined
   return inner !== undefined && "problem" in inner ? inner : undefined
 }
 
@@ -95,7 +94,7 @@ export function objectOf(value: unknown): Params | undefined {
 
 // ---
 
-type InnerCall = { readonly name: string; readonly args: Params; readonly wrapper: LazyWrapper }
+type WrittenCall = { readonly name: string; readonly args: Params; readonly wrapper: LazyWrapper }
 
 const NAME_KEYS = ["name", "tool_name", "toolName", "tool"]
 const ARGS_KEYS = ["arguments", "args", "parameters", "params", "input"]
@@ -118,7 +117,7 @@ const nameKeyIn = (args: Params): string | undefined =>
 
 const isEmpty = (value: unknown): boolean => value === undefined || value === null || value === "" || value === "null"
 
-function innerCall(wrapper: LazyWrapper, written: unknown, view: View, depth = 0): InnerCall | CallProblem {
+function readWrapper(wrapper: LazyWrapper, written: unknown, view: View, depth = 0): WrittenCall | CallProblem {
   const found = readCall(objectOf(written) ?? {}, view, depth)
   if ("problem" in found) return found
   const name = nameBeside(found.name, found.server, view)
@@ -126,7 +125,7 @@ function innerCall(wrapper: LazyWrapper, written: unknown, view: View, depth = 0
   // At its own address, a server may have tools with the names of wrappers.
   if (!isWrapper(name) || view.naming === "plain") return { name, args: found.args, wrapper }
   if (depth >= MAX_DEPTH) return { problem: `${name} must name a tool to run`, tool: undefined }
-  return innerCall(wrapper === "call_read_tool" ? wrapper : name, found.args, view, depth + 1)
+  return readWrapper(wrapper === "call_read_tool" ? wrapper : name, found.args, view, depth + 1)
 }
 
 type ReadCall = { readonly name: string; readonly args: Params; readonly server: unknown }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Answer } from "../../../src/call/answer.ts"
 import { parametersHint } from "../../../src/call/argument-hint.ts"
+import type { ClientCall } from "../../../src/call/ports.ts"
 import { buildCatalog, emptyCatalog, viewOf } from "../../../src/catalog/catalog.ts"
 import { createScope, narrow, type Scope } from "../../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../../src/config/server-spec.ts"
@@ -123,12 +124,13 @@ function connected(parts: GatewayParts = {}) {
 /** A call of `read_file` through `call_tool`, as `dispatch` sees it. */
 function askedFor(args: object) {
   const params = { name: "call_tool", arguments: { name: "files_svc_read_file", arguments: args } }
-  const call = unwrapCall({
+  const outer: ClientCall = {
     request: { jsonrpc: "2.0", id: 1, method: "tools/call", params },
     gateway: fakeGateway(),
     client: fakeClient("legacy", { scope: LAZY }),
     exchange: fakeExchange(),
-  })
+  }
+  const call = { ...outer, ...unwrapCall(outer) }
   return { call, view: viewOf(catalog, LAZY) }
 }
 
@@ -429,7 +431,7 @@ test("tool_list pages through tools by server, pattern and tag [lazy:unlisted]",
 
 describe("call_tool", () => {
   const inner = (args: unknown, name = "call_tool", scope: Scope = LAZY) => {
-    const { request, wrapper } = unwrapCall({
+    return unwrapCall({
       request: {
         jsonrpc: "2.0",
         id: 1,
@@ -438,9 +440,7 @@ describe("call_tool", () => {
       },
       gateway: fakeGateway(),
       client: fakeClient("legacy", { scope }),
-      exchange: fakeExchange(),
-    })
-    return wrapper === undefined ? undefined : request.params
+    })?.request.params
   }
 
   test("is rewritten to the direct call before dispatch, with all members beside the arguments [lazy:call]", () => {
