@@ -808,6 +808,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what the process knows would be lost",
   },
+  "sleep:tasks": {
+    says: "a process is kept for a task until its time to live is over, its client has cancelled it, or has had its result for five minutes",
+    from: "choice",
+    why: "a task that nobody needs any more must not keep a process for good",
+  },
   "sleep:lazy": {
     says: "a lazy server is started once to list what it offers, and then only when a client needs it, also after a restart of svc",
     from: "choice",

@@ -260,9 +260,9 @@ export class Agent {
     return [...this.backends.values()]
   }
 
-  /** Whether a server has tasks, or subscriptions to its resources: its process must not end. */
+  /** Whether a server has tasks that only its process knows, or subscriptions to its resources: the process must not end. */
   isNeeded(id: string): boolean {
-    return this.subscriptions.uris(id).length > 0 || this.taskOwners.hasTasks(id)
+    return this.subscriptions.uris(id).length > 0 || this.taskOwners.keepsProcess(id, this.deps.clock.now())
   }
 
   /** Whether a call runs on a backend, or on a session's own process of it. */
@@ -539,6 +539,7 @@ export class Agent {
         this.changed()
         offer = this.logOffer(changed, before === undefined, offer)
       }
+      if (changed.published === undefined) this.taskOwners.processEnded(spec.id)
       this.sleepers.changed(changed)
       this.checkFirstAttempts()
     })

@@ -5,6 +5,7 @@
  *  1. The records of a session end with the session.
  *  2. The number of records is bounded. The owner with the most loses its oldest first, so that no client can evict another's.
  *  3. The records serve lists and notifications. Access to a task is decided by its sealed id (call/task-id.ts).
+ *  4. A process is kept for a task until a moment that is known of the task, or for as long as the record. choice: Servers that sleep.
  */
 import type { Caller } from "../backend/attribution.ts"
 import type { Era } from "../wire/era.ts"
@@ -34,6 +35,8 @@ export class TaskOwners {
   private readonly shared = new Map<string, Ownership>()
   private readonly byOwner = new Map<Ownership["owner"], Map<string, Ownership>>()
   private count = 0
+  /** Until when processes are kept for their tasks, in milliseconds since the epoch. */
+  private readonly keptUntil = new WeakMap<Ownership, number>()
 
   /** Records an owner, in place of earlier records of the same id. */
   make(ownership: Ownership): void {
@@ -60,11 +63,21 @@ export class TaskOwners {
     return [...(this.byOwner.get(owner)?.values() ?? [])].filter((ownership) => ownership.kind === kind)
   }
 
-  /** Whether a shared process of a server has given out tasks whose owners are still there. */
-  hasTasks(backend: string): boolean {
-    for (const ownership of this.shared.values())
-      if (ownership.backend === backend && ownership.kind === "task") return true
+  /** Whether the shared process of a server is kept for a task at this time. */
+  keepsProcess(backend: string, now: number): boolean {
+    for (const task of this.tasksOf(backend))
+      if ((this.keptUntil.get(task) ?? Number.POSITIVE_INFINITY) > now) return true
     return false
+  }
+
+  /** Keeps the process no longer than until this time for a task. */
+  keepUntil(task: Ownership, until: number): void {
+    this.keptUntil.set(task, Math.min(until, this.keptUntil.get(task) ?? until))
+  }
+
+  /** Notes that the shared process of a server has ended: no later process knows its tasks because it runs. */
+  processEnded(backend: string): void {
+    for (const task of this.tasksOf(backend)) this.keepUntil(task, 0)
   }
 
   drop(ownership: Ownership): void {
@@ -80,6 +93,11 @@ export class TaskOwners {
   /** Removes the records of a session that has ended. */
   forget(owner: object): void {
     for (const ownership of [...(this.byOwner.get(owner)?.values() ?? [])]) this.drop(ownership)
+  }
+
+  private *tasksOf(backend: string): Iterable<Ownership> {
+    for (const ownership of this.shared.values())
+      if (ownership.backend === backend && ownership.kind === "task") yield ownership
   }
 
   private dropOldest(): void {

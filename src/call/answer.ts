@@ -2,6 +2,7 @@
  * An answer to a request: the frame, and how the request ended. The code that creates an answer states its outcome, so that
  * readers need not derive it from the bytes.
  */
+import type { CreatedTask } from "../catalog/rewrite.ts"
 import { codesOf, isBug, publicMessage, RequestError, type RequestFault } from "../lib/errors.ts"
 import type { CallOutcome } from "../report/metrics.ts"
 import { asBuffer, encode, indexOf } from "../wire/frame.ts"
@@ -15,8 +16,8 @@ export type Answer = {
   readonly sent?: number
   /** Bytes of the server's answer, if parts of it are stored and not in the frame. */
   readonly arrived?: number
-  /** The server's id of the task that a tool call has created. */
-  readonly task?: string | undefined
+  /** The task that a tool call has created, by the server's own id. */
+  readonly task?: CreatedTask | undefined
   /**
    * "tool_error" is a result whose `isError` is true. "rate_limited" is a refusal by the `rateLimit` of a server, in such a
    * result if it answers a tool call.

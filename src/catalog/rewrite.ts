@@ -2,6 +2,7 @@
  * Replaces URIs and task ids in a backend's results and notifications with their names in the aggregate. Never changes an
  * object in place; keeps unknown members.
  */
+import { numberOf } from "../lib/json.ts"
 import { type Era, META_TASK } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
@@ -68,11 +69,15 @@ export function rewriteNotification(method: string, params: Params, names: Names
   return renameTask(withUri(renamed, names), names.task)
 }
 
-/** Returns the id of the task that a call became, or undefined. 2025-11-25: `task`; tasks extension: `resultType`. */
-export function createdTask(result: Params, era: Era): string | undefined {
+/** A task that a call became, and the milliseconds for which its server keeps it; undefined if that is not limited. */
+export type CreatedTask = { readonly id: string; readonly ttl: number | undefined }
+
+/** Returns the task that a call became, or undefined. 2025-11-25: `task`; tasks extension: `resultType`. */
+export function createdTask(result: Params, era: Era): CreatedTask | undefined {
   if (era === "modern" && result.resultType !== "task") return undefined
   const task = era === "modern" ? result : result.task
-  return isObject(task) && typeof task.taskId === "string" ? task.taskId : undefined
+  if (!isObject(task) || typeof task.taskId !== "string") return undefined
+  return { id: task.taskId, ttl: numberOf(era === "modern" ? task.ttlMs : task.ttl) }
 }
 
 /** Returns params or a result with the id of its related task (`_meta`) renamed. */

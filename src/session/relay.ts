@@ -27,7 +27,7 @@ import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewrite
 import { identityOf, scopeIncludes } from "../catalog/scope.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
-import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
+import { BackendError, codesOf, messageOf, RequestError, RPC_CODE } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
 import type { Era } from "../wire/era.ts"
 import { META_SERVER_INFO, severityOf, UNSUPPORTED_VERSION } from "../wire/era.ts"
@@ -38,6 +38,7 @@ import {
   hasEscapedLetters,
   indexOf,
   isValidResponse,
+  parseRelayed,
   withResponseId,
 } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
@@ -46,6 +47,7 @@ import {
   idText,
   isId,
   isObject,
+  isTerminal,
   metaOf,
   notificationText,
   type Params,
@@ -133,11 +135,17 @@ export async function relay(call: ClientCall, to: Routed): Promise<Answer> {
       const { answer } = finished
       span?.end(answer)
       if (answer.task !== undefined) {
-        const owner = recordOwnership("task", answer.task, target, call)
+        const { id, ttl } = answer.task
+        const owner = recordOwnership("task", id, target, call)
+        if (ttl !== undefined) keepForTask(id, ttl, target, call)
         // A stdio process ends with svc, and its tasks with it.
-        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, answer.task, gateway.replicas?.replica)
+        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, id, gateway.replicas?.replica)
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
+      }
+      if (method.startsWith("tasks/")) {
+        const left = keptAfter(method, answer)
+        if (left !== undefined) keepForTask(asText(sent.taskId), left, target, call)
       }
       return settled(answer, fate, outcome)
     }
@@ -250,6 +258,8 @@ type Finish = { readonly kind: "done"; readonly answer: Answer } | { readonly ki
 const MAX_ROUNDS = 100
 /** How long a process does not sleep after it has requested input from a client, which may ask a person. */
 const INPUT_MS = 5 * 60_000
+/** How long a process is kept for a task after its client has got the result, which a broken connection may have lost. */
+const FETCHED_MS = 5 * 60_000
 const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')
 const NEEDLE_RESULT_TYPE = encode('"resultType"')
@@ -423,6 +433,29 @@ function recordOwnership(kind: Ownership["kind"], id: string, target: Target, ca
     onlost,
   })
   return caller
+}
+
+/** Keeps the process of a server no longer than this for a task. */
+function keepForTask(id: string, ms: number, { spec, peer, connection }: Target, { gateway }: CallContext): void {
+  const { owners } = gateway.tasks
+  const task = owners.find("task", spec.id, peer.era, id)
+  if (task !== undefined) owners.keepUntil(task, connection.clock.now() + ms)
+}
+
+/**
+ * Returns the milliseconds for which a process is kept for a task after an answer about it; undefined if the answer changes
+ * nothing. basic: Tasks, TTL and Resource Management, Task Cancellation; extension: Tasks.
+ */
+function keptAfter(method: string, { frame, outcome, code }: Answer): number | undefined {
+  if (method === "tasks/result") return FETCHED_MS
+  if (method === "tasks/cancel") return outcome === "ok" ? 0 : undefined
+  if (method !== "tasks/get") return undefined
+  if (outcome !== "ok") return code === RPC_CODE.invalidParams ? 0 : undefined
+  const message: unknown = parseRelayed(frame)
+  const task = isObject(message) && isObject(message.result) ? message.result : {}
+  if (task.status === "cancelled") return 0
+  // The extension answers with the result of a task that has ended.
+  return isTerminal(task.status) && (task.result !== undefined || task.error !== undefined) ? FETCHED_MS : undefined
 }
 
 /** Replaces the task id in a client's params by the backend's own. Throws a RequestError for another client's task. */

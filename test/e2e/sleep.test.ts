@@ -5,7 +5,7 @@ import { join } from "node:path"
 import type { Gate } from "../fixtures/gated.ts"
 import { randomFrom } from "../random.ts"
 import { echo, eventually, fixture, freshFolder, modern, processes, runSvc, startSvc } from "./harness.ts"
-import { eventsOf, listen } from "./replicas.ts"
+import { eventsOf, listen, WanderingClient } from "./replicas.ts"
 
 const SECONDS = Number(process.env.SVC_TEST_SECONDS ?? 4)
 
@@ -252,4 +252,21 @@ test("a server that is removed before it has listed fails its call and ends [sle
     content: [{ text: expect.stringContaining("was stopped during this call") }],
   })
   await eventually(() => processes(join(it.svc.folder, "gate.json")).length === 0)
+}, 60_000)
+
+test("a task keeps a server awake until it is cancelled [sleep:tasks]", async () => {
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  const a = { command: "bun", args: [fixture("tasks.ts"), mark], idleTimeout: 100, start: "lazy" }
+  await using svc = await startSvc({ config: { mcpServers: { a } } })
+  await eventually(async () => JSON.stringify(await modern(`${svc.url}/mcp`, "tools/list")).includes("a_svc_work"))
+  const client = new WanderingClient()
+  await client.open(svc, { tasks: {} })
+  const params = { name: "a_svc_work", arguments: {}, task: { ttl: 60_000 } }
+  const made = (await client.request(svc, "tools/call", params)).result?.task as { readonly taskId: string }
+  const refused = await runSvc(["mcp", "sleep", "a", "--config-dir", svc.folder])
+  expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("a task")])
+  expect((await client.request(svc, "tasks/cancel", { taskId: made.taskId })).result).toMatchObject({
+    status: "cancelled",
+  })
+  await eventually(() => processes(mark).length === 0)
 }, 60_000)

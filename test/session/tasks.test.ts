@@ -19,11 +19,13 @@ type Answer = { result?: Params & { task?: Params; tasks?: Params[] }; error?: {
 const OWN: Scope = { kind: "server", id: "s" }
 const KEY = new Uint8Array(32).fill(1)
 
+const HOUR = 3_600_000
+
 /**
  * A process of a server that counts its tasks (`idOf` names them) and shows each to any client, as seen through one run of
  * svc.
  */
-function setUp(era: Era, transport = "streamableHttp", idOf = (count: number) => `t${count}`) {
+function setUp(era: Era, transport = "streamableHttp", idOf = (count: number) => `t${count}`, more: Params = {}) {
   const clock = manualClock()
   const tuning = {
     disabledTools: [],
@@ -38,8 +40,8 @@ function setUp(era: Era, transport = "streamableHttp", idOf = (count: number) =>
   const answer = (method: string, params: Params) => {
     seen.push({ method, ...params })
     const task = { taskId: method === "tools/call" ? idOf(++made) : params.taskId, status: "working" }
-    if (method !== "tools/call") return task
-    return era === "modern" ? { resultType: "task", ...task } : { task }
+    if (method !== "tools/call") return { ...task, ...more }
+    return era === "modern" ? { resultType: "task", ...task, ttlMs: HOUR } : { task: { ...task, ttl: HOUR } }
   }
   const connection = fakeConnection(
     clock,
@@ -227,3 +229,36 @@ test("a session loses a task whose id its server has since given to another sess
   await make({ ...second.start(), tasks: gateway.tasks }, bob)
   expect([...kept]).toEqual([])
 })
+
+test.each([
+  ["legacy", "tasks/get", { status: "working" }, HOUR],
+  ["legacy", "tasks/get", { status: "completed" }, HOUR],
+  ["legacy", "tasks/get", { status: "cancelled" }, 0],
+  ["legacy", "tasks/result", { content: [] }, 300_000],
+  ["legacy", "tasks/cancel", { status: "cancelled" }, 0],
+  ["modern", "tasks/get", { status: "working" }, HOUR],
+  ["modern", "tasks/get", { status: "completed", result: { content: [] } }, 300_000],
+  ["modern", "tasks/get", { status: "failed", error: { code: -32603, message: "no" } }, 300_000],
+  ["modern", "tasks/get", { status: "cancelled" }, 0],
+  ["modern", "tasks/cancel", {}, 0],
+  ["modern", "tasks/update", {}, HOUR],
+] as const)(
+  "in the %s era, a process is kept for a task after %s with %j for %d ms [sleep:tasks]",
+  async (era, method, more, ms) => {
+    const { start, clock } = setUp(era, "stdio", undefined, more)
+    const gateway = start()
+    const client = clientOf(era, "alice")
+    const task = await make(gateway, client)
+    const { owners } = gateway.tasks
+    expect((await ask(gateway, client, method, { taskId: task })).error).toBeUndefined()
+    const end = clock.now() + ms
+    expect([owners.keepsProcess("s", Math.max(clock.now(), end - 1)), owners.keepsProcess("s", end)]).toEqual([
+      ms > 0,
+      false,
+    ])
+    await make(gateway, client)
+    expect(owners.keepsProcess("s", end)).toBe(ms < HOUR)
+    owners.processEnded("s")
+    expect(owners.keepsProcess("s", clock.now())).toBe(false)
+  },
+)
