@@ -8,7 +8,6 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
 import type { EstablishedConnection } from "../backend/established-connection.ts"
 import { openConnection } from "../backend/open-connection.ts"
-import { isDozing } from "../backend/supervision.ts"
 import { buildCatalog, type Catalog, emptyCatalog } from "../catalog/catalog.ts"
 import { isListing, type ListingEntry, type ListMethod, type Tool } from "../catalog/listing.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
@@ -728,7 +727,7 @@ export class Agent {
   }
 
   private isAsleep({ spec, state }: Backend): boolean {
-    return isDozing(state) || (runsElsewhere(spec) && this.asleepElsewhere.has(spec.id))
+    return state.kind === "asleep" || (runsElsewhere(spec) && this.asleepElsewhere.has(spec.id))
   }
 
   private takeSnapshot(): Snapshot {

@@ -1,7 +1,7 @@
 /** Counts calls, and lists the metrics of svc. The number of series is bounded. */
 
 import type { Snapshot } from "../agent/snapshot.ts"
-import { isDozing, STATUS_BY_STATE } from "../backend/supervision.ts"
+import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import type { ProcessUsage } from "../lib/process-usage.ts"
 import { Durations, OTHER, OTHER_ERROR } from "./durations.ts"
 import { type Family, type Labels, one, type Point } from "./metric-family.ts"
@@ -457,7 +457,7 @@ function serverFamilies({ connections, wakes }: Metrics, snapshot: Snapshot, gau
       type: "gauge",
       unit: "{server}",
       help: "Servers that have no process until a call needs it.",
-      points: one(backends.filter(({ state }) => isDozing(state)).length),
+      points: one(backends.filter(({ state }) => state.kind === "asleep").length),
     },
     {
       name: "svc.server.wake.duration",

@@ -61,8 +61,10 @@ export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUN
       if ((listed?.failing.length ?? 0) > 0 || !healthOf(backend, now).healthy) return "degraded"
       return backend.asleep ? "asleep" : "connected"
     case "asleep":
+      return state.kind
     case "waking":
-      return "asleep"
+      // Health does not count it as starting: its tools are listed, and a call waits for it.
+      return "starting"
     case "waiting":
     case "recovering":
       return spec.tuning.restart.kind === "reconnect" ? "reconnecting" : "restarting"

@@ -5,6 +5,9 @@ import { backend, NOW } from "./snapshots.ts"
 test.each([
   [backend("starting"), "starting"],
   [backend("connected"), "connected"],
+  [backend("asleep"), "asleep"],
+  [backend("waking"), "starting"],
+  [backend("awake"), "connected"],
   [{ ...backend("connected"), responsive: false }, "degraded"],
   [{ ...backend("connected"), lastTransportFailure: { at: NOW - 1000, reason: "answered 502" } }, "degraded"],
   [backend("waiting"), "restarting"],

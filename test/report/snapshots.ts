@@ -39,7 +39,7 @@ export function backend(
 ): BackendSnapshot {
   const connected = kind === "connected"
   return {
-    asleep: kind === "asleep" || kind === "waking",
+    asleep: kind === "asleep",
     spec: {
       id: name,
       name,

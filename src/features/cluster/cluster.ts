@@ -1,7 +1,6 @@
 /** Makes a running svc one replica of several: opens the shared state, its keys, and the messages between replicas. */
 import { networkInterfaces } from "node:os"
 import type { Agent } from "../../agent/agent.ts"
-import { isDozing } from "../../backend/supervision.ts"
 import type { CallRateLimit } from "../../call/call-rate-limit.ts"
 import type { ChangeExchange, Gateway, RemoteReplicas } from "../../call/ports.ts"
 import type { ServerSpec } from "../../config/server-spec.ts"
@@ -195,7 +194,9 @@ export class Cluster {
     const leases = new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })
     this.leases = leases
     this.asleep = () =>
-      agent.all().flatMap(({ spec, state }) => (spec.tuning.replicas === "one" && isDozing(state) ? [spec.id] : []))
+      agent
+        .all()
+        .flatMap(({ spec, state }) => (spec.tuning.replicas === "one" && state.kind === "asleep" ? [spec.id] : []))
     replicas.on("hello", () => {
       const isAsleep = (server: string, replica = "") => replicas.find(replica)?.asleep?.includes(server) === true
       const asleep = leases.owners().filter(({ server, replica }) => isAsleep(server, replica))

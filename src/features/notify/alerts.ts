@@ -82,7 +82,7 @@ export type Tracked = ReadonlyMap<string, Seen>
 
 /** Returns the ids of the servers that svc has not made available: what was told of their state is not over. */
 export const downServers = ({ snapshot, now }: Pick<AlertFacts, "snapshot" | "now">): ReadonlySet<string> =>
-  new Set(snapshot.backends.filter((one) => !SETTLED.has(stateOf(one, now))).map(({ spec }) => spec.id))
+  new Set(snapshot.backends.filter((one) => !SETTLED.has(stateFor(one, now))).map(({ spec }) => spec.id))
 
 /**
  * Compares the alerts that hold now with those seen before; `down` are the servers that are not available. Returns what is to be
@@ -146,10 +146,14 @@ const because = (reason: string | undefined): string => (reason === undefined ? 
 const first = (texts: readonly string[], separator: string): string =>
   `${texts.slice(0, MAX_NAMED).join(separator)}${texts.length > MAX_NAMED ? `${separator}and ${texts.length - MAX_NAMED} more` : ""}`
 
+/** A server that wakes is as healthy as it was asleep. */
+const stateFor = (backend: BackendSnapshot, now: number): ReturnType<typeof stateOf> =>
+  backend.state.kind === "waking" ? "asleep" : stateOf(backend, now)
+
 function ofState(backend: BackendSnapshot, now: number, downAfter: number): readonly Alert[] {
   const { spec, lastError } = backend
   const about = { subject: spec.id, server: spec.name, version: "", holdMs: 0 }
-  const state = stateOf(backend, now)
+  const state = stateFor(backend, now)
   switch (state) {
     case "sign-in needed":
       return [{ ...about, kind: "sign-in", text: `${spec.id} needs a sign-in; run \`svc auth login ${spec.name}\`` }]
