@@ -5,7 +5,7 @@ import { isDozing } from "../backend/supervision.ts"
 import { knownTools } from "../catalog/listing.ts"
 import { presetsOf } from "../catalog/selection.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
-import { slugOf } from "../config/server-spec.ts"
+import { elsewhereText, type ServerSpec, slugOf } from "../config/server-spec.ts"
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
@@ -76,6 +76,12 @@ export function findBackends({ agent }: Pick<Runtime, "agent">, name: string): r
 
 // ---
 
+/** Throws a RequestError if another replica has the process of a server. */
+function refuseElsewhere(spec: ServerSpec, command: Parameters<typeof elsewhereText>[1]): void {
+  const where = elsewhereText(spec, command)
+  if (where !== undefined) throw new RequestError("conflict", where)
+}
+
 type AnswerControl = (deps: ControlDeps, params: Params, gone: AbortSignal) => unknown
 
 type ControlMethod = { readonly audited: boolean; readonly answer: AnswerControl }
@@ -115,6 +121,7 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
   restart: audited(async ({ runtime, follow }, { name }) => {
     await follow()
     const wanted = typeof name === "string" ? findBackends(runtime, name) : runtime.agent.all()
+    if (name !== undefined) for (const { spec } of wanted) refuseElsewhere(spec, "restart")
     for (const backend of wanted) runtime.agent.restart(backend)
     return { restarted: wanted.map(({ spec }) => spec.id) }
   }),
@@ -122,6 +129,8 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
     await follow()
     const { agent } = runtime
     const wanted = findBackends(runtime, String(name))
+    const asleep = new Set(agent.snapshot().backends.flatMap(({ spec, asleep }) => (asleep ? [spec.id] : [])))
+    for (const { spec } of wanted) if (asleep.has(spec.id)) refuseElsewhere(spec, "start")
     for (const backend of wanted)
       if (backend.state.kind === "failed" || backend.state.kind === "crashed") agent.restart(backend)
       else backend.wake()
@@ -132,6 +141,7 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
     const wanted = findBackends(runtime, String(name))
     for (const backend of wanted) {
       const { spec, published, state } = backend
+      refuseElsewhere(spec, "sleep")
       if (spec.launch.transport !== "stdio")
         throw new RequestError("invalid_params", `${spec.name} is a remote server: svc runs no process of it`)
       if (spec.tuning.isolation === "session")

@@ -212,3 +212,12 @@ export const REPLICA_CONTINUES_HEADER = "svc-replica-continues"
 /** Whether a server runs on another replica, which answers for it. */
 export const runsElsewhere = ({ launch }: Pick<ServerSpec, "launch">): boolean =>
   launch.transport !== "stdio" && REPLICA_HEADER in launch.headers
+
+/** Returns where a server runs whose process another replica has, and what to do there; undefined if it does not run elsewhere. */
+export function elsewhereText(
+  { name, launch }: Pick<ServerSpec, "name" | "launch">,
+  command: "restart" | "start" | "sleep",
+): string | undefined {
+  if (launch.transport === "stdio" || !runsElsewhere({ launch })) return undefined
+  return `${name} runs on the replica at ${new URL(launch.url).origin}, and only that one has its process: run \`svc mcp ${command} ${name}\` there (\`svc cluster status\` shows the replicas)`
+}

@@ -313,11 +313,21 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
       const health = (await (await fetch(`${url}/health`)).json()) as { servers: { details: { asleep?: true }[] } }
       return `${servers[0].state} ${health.servers.details[0]?.asleep}`
     }
+    const [away] = others as [Instance, ...Instance[]]
+    const there = `only runs on the replica at ${owner.url}, and only that one has its process: run \`svc mcp`
+    for (const command of ["sleep", "restart"]) {
+      const refused = await svcIn(away.folder)("mcp", command, "only")
+      expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining(`${there} ${command} only\` there`)])
+    }
     const show = (wanted: string) =>
       eventually(async () => (await Promise.all(replicas.map(states))).every((shown) => shown === wanted))
     for (const replica of replicas) {
       await sleeps()
-      if (replica === replicas[0]) await show("asleep true")
+      if (replica === replicas[0]) {
+        await show("asleep true")
+        expect((await svcIn(away.folder)("mcp", "start", "only")).stderr).toContain(`${there} start only\` there`)
+        expect(processes(mark)).toEqual([])
+      }
       // Neither lists nor health wake it.
       for (const each of replicas) {
         expect(await lists(each)).toContain("only_svc_who")

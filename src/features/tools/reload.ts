@@ -1,5 +1,7 @@
 /** `mcp_reload`: reads the configuration again, or restarts a server. */
+
 import * as z from "zod"
+import { elsewhereText } from "../../config/server-spec.ts"
 import { connectOutcome, reloadReport, reloadSchema, warningsOf } from "./apply-change.ts"
 import { listText, serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"
@@ -51,6 +53,8 @@ async function restart(context: ToolContext, serverName: string) {
   const ids = instances.map(({ id }) => id)
   for (const id of ids) {
     const backend = agent.backend(id)
+    const elsewhere = backend && elsewhereText(backend.spec, "restart")
+    if (elsewhere !== undefined) throw new ToolError("conflict", elsewhere)
     if (backend !== undefined) agent.restart(backend)
   }
   const outcomes = await Promise.all(ids.map(async (id) => [id, await connectOutcome(agent, id)] as const))
