@@ -187,7 +187,7 @@ export function planServer(
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
   const { args, env } = config
-  // Keys that stand as they are; those of addresses and headers are found below, once references are replaced.
+  // Keys that stand as they are; the others are found below, once references are replaced.
   const secrets = new Set(keysIn({ args, env }).map((key) => keyText({ args, env }, key)))
   const lookUp = (variable: string): string | undefined => {
     const found = lookUpVariable(variable, world)?.value
@@ -483,10 +483,15 @@ function planChild(
       (isSecretName(name) || (lookUpVariable(name, world)?.from === ".env" && !isReadable(name, value)))
     )
       secrets.add(value)
+  const command = expandHome(resolve(config.command, "command"), world)
+  const args = (config.args ?? []).map((arg, index) => resolve(arg, `args[${index}]`))
+  // The default of a reference is a secret where a value would be one.
+  const started = { command, args, env: declared }
+  for (const key of keysIn(started)) secrets.add(keyText(started, key))
   return {
     transport: "stdio",
-    command: expandHome(resolve(config.command, "command"), world),
-    args: (config.args ?? []).map((arg, index) => resolve(arg, `args[${index}]`)),
+    command,
+    args,
     cwd,
     env,
     stderr: config.stderr ?? "pipe",
@@ -510,6 +515,9 @@ function planRemote(
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed === undefined || (parsed.protocol !== "http:" && parsed.protocol !== "https:"))
     problems.push("url must be an http or https address")
+  // The path of an address may have one, too.
+  for (const key of keysIn({ url }).map((found) => keyText({ url }, found)))
+    if (![...secrets].some((secret) => key.includes(secret))) secrets.add(key)
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(config.headers ?? {})) {
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) problems.push("headers has an invalid header name")

@@ -628,6 +628,19 @@ describe("references", () => {
     ])
   })
 
+  test("have defaults that are secrets where a value would be one", () => {
+    const args = ["--token=${T:-canary-in-one}", "--password", "${P:-canary-of-a-flag}", "--dir=${D:-/plain/path}"]
+    const env = { SETTINGS: '${S:-{"api_key":"canary-in-json"}}', PLAIN: "${X:-plain-value}" }
+    expect(single(server({ args, env })).secrets.toSorted()).toEqual([
+      "canary-in-json",
+      "canary-in-one",
+      "canary-of-a-flag",
+    ])
+    expect(single(server({ args, env }), { parent: { T: "given-token" } }).secrets).toContain("given-token")
+    const url = "https://hook.eu1.make.com/mcp/server/7/t/${K:-canary-of-a-path-1}/sse"
+    expect(single(web({ url })).secrets).toEqual(["canary-of-a-path-1"])
+  })
+
   test("are not needed if the name of a variable is a secret's", () => {
     const named = (name: string) => single(server({ env: { [name]: "written-out" } })).secrets.length > 0
     for (const name of ["PASS", "SMTP_PASS", "DB_PASS_FILE", "GITHUB_PAT", "MYSQL_PWD", "BEARER", "SLACK_WEBHOOK_URL"])
