@@ -2,7 +2,7 @@
 
 import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
-import { TAKEN_OVER } from "../backend/client-transport.ts"
+import { loginHint, TAKEN_OVER } from "../backend/client-transport.ts"
 import { isDozing, STATUS_BY_STATE } from "../backend/supervision.ts"
 import type { Directory, Gateway, Listener, Notifications, Stage, Target } from "../call/ports.ts"
 import { LIST_KEYS, type View } from "../catalog/catalog.ts"
@@ -96,7 +96,11 @@ export function absenceReason(
     case "failed":
       return `is down${cause}; see \`svc mcp status\``
     case "unauthorized":
-      return facts.refusal === "sign-in needed" ? "needs a sign-in; see `svc mcp status`" : (facts.lastError ?? "")
+      if (facts.refusal !== "sign-in needed") return facts.lastError ?? ""
+      // Without a person to sign in, as with a grant that failed, only the reason helps.
+      return cause === "" || facts.lastError === loginHint(spec.name)
+        ? "needs a sign-in; see `svc mcp status`"
+        : cause.slice(": ".length)
     case "asleep":
     case "waking":
       return "is being started; try again in a moment"

@@ -1,6 +1,11 @@
 import { expect, test } from "bun:test"
 import { Backend } from "../../src/backend/backend.ts"
-import { HeadersRefusedError, TokenRequiredError } from "../../src/backend/client-transport.ts"
+import {
+  HeadersRefusedError,
+  loginHint,
+  TokenRequiredError,
+  UnauthorizedError,
+} from "../../src/backend/client-transport.ts"
 import { BackendError } from "../../src/lib/errors.ts"
 import { absenceReason } from "../../src/session/gateway.ts"
 import { manualClock, settle } from "../clock.ts"
@@ -22,7 +27,11 @@ async function starting() {
   )
   backend.start()
   await settle()
-  const said = () => new BackendError("web", absenceReason(backend, "", clock.now())).message
+  const said = () => {
+    const { lastError } = backend.facts
+    const cause = lastError === undefined ? "" : `: ${lastError}`
+    return new BackendError("web", absenceReason(backend, cause, clock.now())).message
+  }
   return { clock, said, fails: attempt.reject }
 }
 
@@ -49,3 +58,20 @@ test("the error of a call to a server that wants a token and offers no sign-in s
     "web requires a token in a header (401), and offers no sign-in; `svc mcp edit web -H 'Authorization: Bearer ${TOKEN}'` sets it",
   )
 })
+
+test.each([
+  ["only a person can sign in", loginHint("web"), "web needs a sign-in; see `svc mcp status`"],
+  [
+    "a grant without a person has failed",
+    "requires authorization, but auth.example did not answer with JSON; when that is corrected, run `svc auth login web`",
+    "web requires authorization, but auth.example did not answer with JSON; when that is corrected, run `svc auth login web`",
+  ],
+])(
+  "the error of a call to a server that needs authorization says what helps: %s [tool:server-down]",
+  async (_when, reason, text) => {
+    const { said, fails } = await starting()
+    fails(new UnauthorizedError(reason))
+    await settle()
+    expect(said()).toBe(text)
+  },
+)

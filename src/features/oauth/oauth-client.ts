@@ -409,7 +409,9 @@ async function explained<T>(url: string, answer: Promise<T>): Promise<T> {
     if (cause instanceof RegistrationRejectedError) throw error(refusalIn(cause.body))
     const { issues } = cause as { readonly issues?: unknown }
     if (!Array.isArray(issues)) throw cause
-    const members = issues.map((issue: { readonly path?: readonly unknown[] }) => issue.path?.join(".") ?? "")
+    const members = issues.map(
+      (issue: { readonly path?: readonly unknown[] }) => issue.path?.join(".") || "JSON object",
+    )
     throw error(`answered with a missing or invalid ${[...new Set(members)].join(", ")}`)
   }
 }

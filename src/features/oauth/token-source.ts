@@ -394,9 +394,8 @@ export class TokenSource {
     const answer = await requestToken(authority, client, { ...parameters, ...more }, dpopKey, this.boundedFetch).catch(
       (cause: unknown) => {
         if (!(cause instanceof OAuthError)) throw cause
-        throw new Error(`${issuer} refused the grant ${settings.grantType} (${cause.code}): ${cause.message}`, {
-          cause,
-        })
+        const { host } = new URL(issuer)
+        throw new Error(`${host} refused the grant ${settings.grantType} (${cause.code}): ${cause.message}`, { cause })
       },
     )
     await this.keep(answer, { client, scope: requested, dpopKey, how: "granted" })

@@ -19,6 +19,7 @@ import type { BoundedFetch } from "../../backend/ssrf.ts"
 import type { OAuthSettings } from "../../config/server-spec.ts"
 import { messageOf } from "../../lib/errors.ts"
 import { isObject } from "../../wire/message.ts"
+import { requiringToken } from "./foreign-answers.ts"
 import { type AuthorizationServer, authenticate } from "./oauth-client.ts"
 
 export type UnattendedGrant = {
@@ -47,6 +48,8 @@ export async function grantParameters(grant: UnattendedGrant): Promise<Readonly<
 
 // ---
 
+/** How the SDK begins the message about an answer to a token exchange that it cannot read. */
+const INVALID_ANSWER = "Invalid token exchange response"
 const JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 type Jwt = { readonly text: string; readonly claims: JWTPayload; readonly source: string }
@@ -87,14 +90,16 @@ async function exchangeIdentity(grant: UnattendedGrant): Promise<string> {
       resource: authority.resource ?? serverUrl,
       idToken: text,
       clientId: id,
-      fetchFn: authenticated,
+      fetchFn: requiringToken(authenticated),
       ...(scope === undefined ? {} : { scope }),
     })
     grant.addSecrets([jwtAuthGrant])
     return jwtAuthGrant
   } catch (cause) {
     if (cause instanceof TransientError) throw cause
-    throw new Error(`${identityProvider} issued no grant for ${new URL(serverUrl).host}: ${messageOf(cause)}`, {
+    // The SDK would describe an invalid answer by the JSON of its issues.
+    const why = messageOf(cause).startsWith(INVALID_ANSWER) ? "its answer is no ID-JAG" : messageOf(cause)
+    throw new Error(`${new URL(identityProvider).host} issued no grant for ${new URL(serverUrl).host}: ${why}`, {
       cause,
     })
   }

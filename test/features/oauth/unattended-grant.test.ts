@@ -11,7 +11,7 @@ import { type Process, simulateProcess } from "./process.ts"
 type TokenRequest = { readonly parameters: Record<string, string>; readonly authorization: string | null }
 
 /** An issuer that records the requests to its token endpoint. */
-function startIssuer(answer: () => object) {
+function startIssuer(answer: () => object | Response) {
   const requests: TokenRequest[] = []
   const server = Bun.serve({
     hostname: "127.0.0.1",
@@ -30,6 +30,7 @@ function startIssuer(answer: () => object) {
       const parameters = Object.fromEntries(new URLSearchParams(await request.text()))
       requests.push({ parameters, authorization: request.headers.get("authorization") })
       const body = answer()
+      if (body instanceof Response) return body
       return Response.json(body, { status: "error" in body ? 400 : 200 })
     },
   })
@@ -40,6 +41,19 @@ function startIssuer(answer: () => object) {
 let directory = ""
 let issued = 0
 let refusal: object | undefined
+/** Answers of token endpoints with the status 200 that have no token, and what svc says of them. */
+const WITHOUT_TOKEN: readonly (readonly [string, () => object, RegExp])[] = [
+  ["an object without a token", () => ({ token_type: "Bearer", expires_in: 600 }), /access_token/],
+  ["a token that is no text", () => ({ access_token: 1, token_type: "Bearer" }), /access_token/],
+  [
+    "an error",
+    () => Response.json({ error: "invalid_scope", error_description: "no such\nscope" }),
+    /invalid_scope.*no such scope/,
+  ],
+  ["a list", () => [], /JSON object|access_token/],
+  ["a web page", () => new Response("<!doctype html>\n<title>Log in</title>"), /JSON|access_token/],
+  ["nothing", () => new Response(""), /JSON|access_token/],
+]
 let authority: ReturnType<typeof startIssuer>
 let identityProvider: ReturnType<typeof startIssuer>
 let resource: Bun.Server<undefined>
@@ -158,7 +172,7 @@ test("a refused grant is reported, and neither repeated nor replaced by another 
   const refused = one.request()
   await expect(refused).rejects.toThrow(UnauthorizedError)
   await expect(refused).rejects.toThrow(
-    `${authority.url} refused the grant jwt-bearer (invalid_grant): unknown subject; when that is corrected`,
+    `${new URL(authority.url).host} refused the grant jwt-bearer (invalid_grant): unknown subject; when that is corrected`,
   )
   expect(authority.requests).toHaveLength(1)
   // The same when a token that was good has expired.
@@ -210,8 +224,47 @@ test("an ID token goes to no issuer but its own [oauth:enterprise]", async () =>
 test("the refusal of an identity provider names it, and the server gets no request [oauth:enterprise]", async () => {
   const one = processWith(enterprise(await jwt({ iss: identityProvider.url })))
   refusal = { error: "invalid_target", error_description: "not for this app" }
-  await expect(one.request()).rejects.toThrow(`${identityProvider.url} issued no grant for`)
+  await expect(one.request()).rejects.toThrow(`${new URL(identityProvider.url).host} issued no grant for`)
   await expect(one.request()).rejects.toThrow("invalid_target - not for this app")
   expect(authority.requests).toEqual([])
   expect(identityProvider.requests.every(({ parameters }) => parameters.client_id === "svc-at-the-idp")).toBe(true)
+})
+
+test("a grant without a token fails in one line that names the host and what to do [oauth:refused]", async () => {
+  for (const [what, answer, reason] of WITHOUT_TOKEN) {
+    const one = processWith({
+      grantType: "client_credentials",
+      clientId: "machine",
+      clientSecret: "secret-at-the-server",
+    })
+    authority.requests.length = 0
+    refusal = answer()
+    const failure = await one.request().catch((error: unknown) => error as Error)
+    expect(failure, what).toBeInstanceOf(UnauthorizedError)
+    expect((failure as Error).message, what).toStartWith(`requires authorization, but ${new URL(authority.url).host} `)
+    expect((failure as Error).message, what).toMatch(reason)
+    expect((failure as Error).message, what).toEndWith("; when that is corrected, run `svc auth login web`")
+    expect((failure as Error).message, what).not.toMatch(/[\n{}[\]]|invalid ;/)
+    expect(authority.requests, what).toHaveLength(1)
+  }
+})
+
+test("an identity provider without a grant is named in one line, with what to do [oauth:refused]", async () => {
+  const foreign = () => ({
+    access_token: "other",
+    issued_token_type: "urn:ietf:params:oauth:token-type:jwt",
+    token_type: "N_A",
+  })
+  for (const [what, answer, reason] of [...WITHOUT_TOKEN, ["another kind of token", foreign, /ID-JAG/] as const]) {
+    const one = processWith(enterprise(await jwt({ iss: identityProvider.url })))
+    refusal = answer()
+    const failure = await one.request().catch((error: unknown) => error as Error)
+    expect(failure, what).toBeInstanceOf(UnauthorizedError)
+    const { host } = new URL(identityProvider.url)
+    expect((failure as Error).message, what).toStartWith(`requires authorization, but ${host} issued no grant for `)
+    expect((failure as Error).message, what).toMatch(reason)
+    expect((failure as Error).message, what).toEndWith("; when that is corrected, run `svc auth login web`")
+    expect((failure as Error).message, what).not.toMatch(/[\n{}[\]]/)
+    expect(authority.requests, what).toEqual([])
+  }
 })
