@@ -419,8 +419,8 @@ export class Agent {
   }
 
   /**
-   * Resolves when a server has decided on the last subscription to a resource: with the reason if it has refused it. Undefined if
-   * the server is not connected.
+   * Resolves when a server has answered the last request about the subscription to a resource: with the reason if it has refused to
+   * begin it. Undefined if the server is not connected.
    */
   subscriptionDecided(id: string, uri: string, session: object): Promise<Error | undefined> | undefined {
     return this.serving(id, session)?.decided(uri)

@@ -86,7 +86,7 @@ export class Lister {
   private listening: ChangeStream | undefined
   private readonly relistenBackoff = new Backoff({ first: RELISTEN_MS, max: RELISTEN_MAX_MS })
   private subscribed = new Set<string>()
-  /** The subscriptions that a legacy server has not answered, and those that it has refused, by URI. */
+  /** The last request about a subscription that a legacy server has not answered, and the subscriptions it has refused, by URI. */
   private readonly asked = new Map<string, Promise<unknown>>()
   private readonly refused = new Map<string, Error>()
 
@@ -206,8 +206,8 @@ export class Lister {
   }
 
   /**
-   * Resolves when a server has decided on a subscription: with the reason if it has refused it, or, in the modern era, does not
-   * name it in its acknowledgement. Never rejects.
+   * Resolves when a server has answered the last request about a subscription: with the reason if it has refused to begin it, or, in
+   * the modern era, does not name it in its acknowledgement. Never rejects.
    */
   async decided(uri: string): Promise<Error | undefined> {
     await this.resubscribing
@@ -270,15 +270,14 @@ export class Lister {
     const added = [...wanted].filter((uri) => !this.subscribed.has(uri) && !this.refused.has(uri))
     const removed = [...this.subscribed].filter((uri) => !wanted.has(uri))
     this.subscribed = new Set([...wanted].filter((uri) => !this.refused.has(uri)))
-    const changes = [
-      ...added.map((uri) => {
-        const answered = change("resources/subscribe", uri).finally(() => this.asked.delete(uri))
-        this.asked.set(uri, answered)
-        return answered
-      }),
-      ...removed.map((uri) => change("resources/unsubscribe", uri)),
-    ]
-    await Promise.all(changes)
+    const ask = (method: string) => (uri: string) => {
+      const answered = change(method, uri).finally(() => {
+        if (this.asked.get(uri) === answered) this.asked.delete(uri)
+      })
+      this.asked.set(uri, answered)
+      return answered
+    }
+    await Promise.all([...added.map(ask("resources/subscribe")), ...removed.map(ask("resources/unsubscribe"))])
   }
 
   private restore(): void {

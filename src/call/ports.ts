@@ -240,7 +240,8 @@ export type Notifications = {
    * undefined if the server is not connected. Never rejects.
    */
   subscribe(id: string, uri: string, session: object, era: Era): ServerDecision
-  unsubscribe(id: string, uri: string, session: object): void
+  /** Ends a subscription. Resolves when the server has answered, if it was asked; undefined if it is not connected. Never rejects. */
+  unsubscribe(id: string, uri: string, session: object): ServerDecision
   /** Requests log messages of this level and above; undefined leaves the choice to the servers. Returns the level before. */
   setLogLevel(session: object, level: string | undefined): string | undefined
   /** Returns the decision of a server on the last level that was requested from it. Never rejects. */

@@ -133,7 +133,7 @@ function answerKept(call: ClientCall, view: View, route: Route): Answering | und
       return decided(request.id, decision, {
         keep: () => told,
         undo() {
-          gateway.notifications.unsubscribe(route.id, route.name, client.session)
+          void gateway.notifications.unsubscribe(route.id, route.name, client.session)
           return client.memory?.removeSubscription(route.id, route.name)
         },
       })
@@ -141,8 +141,10 @@ function answerKept(call: ClientCall, view: View, route: Route): Answering | und
     case "resources/unsubscribe": {
       if (lacks(call, route.id, takesSubscriptions)) throw unknownMethod(request.method)
       const told = client.memory?.removeSubscription(route.id, route.name)
-      gateway.notifications.unsubscribe(route.id, route.name, client.session)
-      return emptyAnswer(request.id, told)
+      const ended = gateway.notifications.unsubscribe(route.id, route.name, client.session)
+      const answer = () => emptyAnswer(request.id, told)
+      // After the answer, the server must not count on this client any more.
+      return ended === undefined ? answer() : ended.then(answer)
     }
     case "skills/get":
     case "resources/directory/read":

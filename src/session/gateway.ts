@@ -229,7 +229,10 @@ function createNotifications(agent: Agent, listeners: Set<Listener>): Notificati
       void agent.backend(id)?.published?.open.pair?.prepare(era)
       return agent.subscriptionDecided(id, uri, session)
     },
-    unsubscribe: (id, uri, session) => agent.subscriptions.unsubscribe(id, uri, session),
+    unsubscribe(id, uri, session) {
+      agent.subscriptions.unsubscribe(id, uri, session)
+      return agent.subscriptionDecided(id, uri, session)
+    },
     setLogLevel: (session, level) => agent.subscriptions.setLevel(session, level),
     levelDecided: (id, session) => agent.levelDecided(id, session),
     dropLogLevel: (session) => agent.subscriptions.dropLevel(session),

@@ -675,8 +675,8 @@ describe("a server decides [relay:decides]", () => {
     a: { command: "bun", args: [fixture("deciding.ts")] },
     b: { command: "bun", args: [fixture("deciding.ts"), "--plain"] },
   }
-  const ask = async (url: string, session: string, method: string, params: object) =>
-    JSON.parse((await post(url, { id: 1, method, params }, session)).body)
+  const ask = async (url: string, session: string, method: string, params: object, id = 1) =>
+    JSON.parse((await post(url, { id, method, params }, session)).body)
 
   test("on subscriptions and log levels, and the client gets its answer", async () => {
     await using svc = await startSvc({ config: { mcpServers: servers } })
@@ -709,6 +709,25 @@ describe("a server decides [relay:decides]", () => {
     expect(await ask(plain, inPlain ?? "", "resources/unsubscribe", { uri: "x:yes" })).toMatchObject({
       error: { code: -32601 },
     })
+  })
+
+  test("on the end of a subscription, which the client learns when the server has answered", async () => {
+    await using svc = await startSvc({ config: { mcpServers: servers } })
+    await svc.said("a: connected")
+    const own = `${svc.url}/servers/a/mcp`
+    const session = (await initialize(own)) ?? ""
+    const read = async (uri: string) =>
+      (await ask(own, session, "resources/read", { uri })).result.contents[0].text as string
+    await ask(own, session, "resources/subscribe", { uri: "x:slow" })
+    let ended = false
+    const end = ask(own, session, "resources/unsubscribe", { uri: "x:slow" }, 2).finally(() => {
+      ended = true
+    })
+    expect(await read("x:yes")).toBe("x:slow")
+    expect(ended).toBe(false)
+    await read("x:release")
+    expect(await end).toMatchObject({ result: {} })
+    expect(await read("x:yes")).toBe("")
   })
 
   test("on a list whose _meta names a variant, at its own address [relay:list-meta]", async () => {
