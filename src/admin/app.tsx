@@ -204,6 +204,8 @@ function useShortcuts(open: (overlay: Overlay) => void) {
   useEffect(() => {
     const onkey = (event: KeyboardEvent) => {
       const { target, key } = event
+      if (key === "Enter" && (event.ctrlKey || event.metaKey) && target instanceof HTMLElement)
+        target.closest("form")?.querySelector<HTMLButtonElement>("button[type=submit]")?.click()
       if (document.querySelector("dialog[open]") !== null) return
       if (key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
         event.preventDefault()

@@ -120,6 +120,7 @@ const KEYS = [
   ["Ctrl K or ⌘ K", "Go to a view, a server or a tool"],
   ["/", "Search in this view"],
   ["Enter", "In a search: open the only hit. In a list of a form: add the next row"],
+  ["Ctrl Enter or ⌘ Enter", "Send the form, also from a field of several lines"],
   ["?", "Show this list"],
   ["Esc", "Close a dialog"],
 ] as const

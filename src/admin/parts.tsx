@@ -124,8 +124,11 @@ export const Search = ({ label, value, onlyHit, onInput }: SearchProps) => (
         autocomplete="off"
         spellcheck={false}
         onInput={({ currentTarget }) => onInput(currentTarget.value)}
-        onKeyDown={({ key }) => {
-          if (key === "Enter" && onlyHit !== undefined) location.hash = onlyHit
+        onKeyDown={(event) => {
+          if (event.key !== "Enter") return
+          // A search in a form does not send the form.
+          event.preventDefault()
+          if (onlyHit !== undefined) location.hash = onlyHit
         }}
       />
     )}
@@ -323,6 +326,8 @@ export function Dialog({ title, isWide = false, children, onClose }: DialogProps
   useLayoutEffect(() => {
     const dialog = element.current
     dialog?.showModal()
+    // Else the focus is on the button that closes the dialog, and Enter dismisses a question of a tool.
+    dialog?.querySelector<HTMLElement>("input, select, textarea")?.focus()
     openDialogs.set({ ids: [...openDialogs.get().ids, id] })
     return () => {
       openDialogs.set({ ids: openDialogs.get().ids.filter((one) => one !== id) })

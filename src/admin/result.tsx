@@ -1,23 +1,30 @@
 /** The result of a tool call. The page renders data of a server only as text, a table of texts, or an image. */
-import { useState } from "preact/hooks"
-import { Button, Facts, Json, Table } from "./parts.tsx"
+import { useLayoutEffect, useRef, useState } from "preact/hooks"
+import { Button, Facts, Json, latencyText, Table } from "./parts.tsx"
 
 export type CallResult = Readonly<Record<string, unknown>>
 
-/** Renders a CallToolResult. */
-export function Result({ result, ms }: { result: CallResult; ms: number }) {
+/** Renders a CallToolResult. A new one comes into sight, also below a long form. */
+export function Result({ result, ms, title = "Result" }: { result: CallResult; ms: number; title?: string }) {
   const [isRaw, setRaw] = useState(false)
+  const element = useRef<HTMLElement>(null)
+  useLayoutEffect(() => {
+    if (title === "Result") element.current?.scrollIntoView({ block: "nearest" })
+  }, [])
   const content = Array.isArray(result.content) ? result.content.filter(isObject) : []
   const isError = result.isError === true
-  // Servers repeat structured content as text, for clients that do not support structured content.
-  const structured = JSON.stringify(result.structuredContent)
+  // Servers repeat structured content, or its only member, as text, for clients that do not support structured content.
+  const { structuredContent: structured } = result
+  const members = isObject(structured) ? Object.values(structured) : []
+  const repeated = new Set([structured, ...(members.length === 1 ? members : [])].map((one) => JSON.stringify(one)))
   const isDistinct = ({ text }: CallResult) =>
-    typeof text !== "string" || JSON.stringify(parsed(text)) !== structured || structured === undefined
+    structured === undefined || typeof text !== "string" || !repeated.has(JSON.stringify(parsed(text) ?? text))
+  const distinct = content.filter(isDistinct)
   return (
-    <section class="panel" aria-label="Result">
+    <section ref={element} class="panel" aria-label={title}>
       <div class="head">
         <h2 class={isError ? "error-text" : ""}>
-          {isError ? "The tool reports an error" : "Result"} <span class="soft">{ms} ms</span>
+          {isError ? "The tool reports an error" : title} <span class="soft">{latencyText(ms)}</span>
         </h2>
         <Button pressed={isRaw} onClick={() => setRaw(!isRaw)}>
           Raw
@@ -27,12 +34,12 @@ export function Result({ result, ms }: { result: CallResult; ms: number }) {
         <Json value={result} />
       ) : (
         <>
-          {content.filter(isDistinct).map((item, at) => (
+          {distinct.map((item, at) => (
             <Content key={at} item={item} />
           ))}
           {result.structuredContent !== undefined && (
             <>
-              <h3>structuredContent</h3>
+              {distinct.length > 0 && <h3>structuredContent</h3>}
               <Value value={result.structuredContent} />
             </>
           )}
@@ -115,7 +122,7 @@ const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every
 
 function cellText(value: unknown): string {
   if (value === undefined || value === null) return ""
-  return Array.isArray(value) ? value.join(", ") : String(value)
+  return Array.isArray(value) ? value.join(", ") || "none" : String(value)
 }
 
 /** Parses a text if it is a JSON object or array; otherwise returns undefined. */

@@ -7,9 +7,18 @@
  *  3. Schemas come from servers, so the form shows large and deep schemas as JSON text, and a nested object only after a
  *     person has added it: a schema that contains itself would else have no end.
  */
-import { type ComponentChildren, createContext, type TargetedClipboardEvent } from "preact"
+import { type ComponentChildren, createContext, type TargetedClipboardEvent, type TargetedInputEvent } from "preact"
 import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks"
-import { alternativesOf, exampleOf, isSchema, propertiesOf, requiredOf, resolved, type Schema } from "./json-schema.ts"
+import {
+  alternativesOf,
+  defaultsOf,
+  exampleOf,
+  isSchema,
+  propertiesOf,
+  requiredOf,
+  resolved,
+  type Schema,
+} from "./json-schema.ts"
 import { Button, Field } from "./parts.tsx"
 
 export type { Schema }
@@ -43,14 +52,16 @@ type FormProps = {
   readonly entries?: Readonly<Record<string, ComponentChildren>>
   /** Whether to say which required values are absent: after a person has tried to send the form. */
   readonly isTried?: boolean
+  /** Whether a text may have several lines. If not, Enter sends the form. */
+  readonly takesLines?: boolean
   onChange(value: Readonly<Record<string, unknown>>): void
 }
 
 /** A form with one control for each member of an object. */
-export const SchemaForm = ({ isTried = false, ...props }: FormProps) => (
-  <Tried value={isTried}>
+export const SchemaForm = ({ isTried = false, takesLines = false, ...props }: FormProps) => (
+  <Form value={{ isTried, takesLines }}>
     <Members {...props} root={props.schema} depth={0} />
-  </Tried>
+  </Form>
 )
 
 /** Focuses the first required value that is absent from the forms in an element. Returns whether there is one. */
@@ -148,7 +159,7 @@ export const isForm = (schema: Schema): boolean => Object.keys(propertiesOf(sche
 
 // ---
 
-const Tried = createContext(false)
+const Form = createContext({ isTried: false, takesLines: false })
 
 /** The attributes of a control whose value is required. */
 type Marks = { readonly "aria-required"?: true; readonly "aria-invalid"?: true; readonly "data-missing"?: true }
@@ -158,6 +169,11 @@ const MAX_DEPTH = 4
 const MAX_ALTERNATIVES = 8
 /** How many alternatives may contain each other. */
 const MAX_HOPS = 3
+/** Returns the title of a schema, unless it only repeats the name. */
+function titleOf({ title }: Schema, name: string): string | undefined {
+  const letters = (text: string) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "")
+  return typeof title === "string" && letters(title) !== letters(name) ? title : undefined
+}
 
 /** Returns why a text is not JSON; undefined if it is JSON or empty. */
 function jsonProblem(text: string): string | undefined {
@@ -172,12 +188,14 @@ function jsonProblem(text: string): string | undefined {
 function Control(props: ControlProps) {
   const { name, word, entry, schema, value, isRequired, root, depth, onChange } = props
   const kind = kindOf(schema, value, root, depth)
-  const shown = word === undefined ? name : `${word} (${name})`
+  const { isTried, takesLines } = useContext(Form)
+  const called = word ?? titleOf(schema, name)
+  const shown = called === undefined ? name : `${called} (${name})`
   const label = isRequired ? `${shown} (required)` : shown
   const about = entry ?? (typeof schema.description === "string" ? schema.description : undefined)
   // An object of the first level shows its members, and these are marked.
   const isMissing = isRequired && value === undefined && (kind.kind !== "object" || depth > 0)
-  const isShown = useContext(Tried) && isMissing
+  const isShown = isTried && isMissing
   const hint = isShown ? (
     <>
       <span class="problem">Required.</span> {about}
@@ -206,9 +224,9 @@ function Control(props: ControlProps) {
               <option value="">
                 {schema.default === undefined ? "not set" : `not set (${String(schema.default)})`}
               </option>
-              {kind.values.map((one) => (
+              {kind.values.map((one, at) => (
                 <option key={JSON.stringify(one)} value={JSON.stringify(one)}>
-                  {typeof one === "string" ? one : JSON.stringify(one)}
+                  {kind.titles[at] ?? (typeof one === "string" ? one : JSON.stringify(one))}
                 </option>
               ))}
             </select>
@@ -233,25 +251,33 @@ function Control(props: ControlProps) {
           )}
         </Field>
       )
-    case "text":
+    case "text": {
+      const text = value === undefined ? "" : String(value)
+      const shared = {
+        ...marks,
+        spellcheck: false,
+        value: text,
+        onInput: ({ currentTarget }: TargetedInputEvent<HTMLInputElement | HTMLTextAreaElement>) =>
+          onChange(currentTarget.value === "" && !isRequired ? undefined : currentTarget.value),
+      }
       return (
         <Field label={label} hint={hint}>
-          {(id, describedBy) => (
-            <textarea
-              id={id}
-              {...marks}
-              rows={1}
-              class="grows"
-              spellcheck={false}
-              aria-describedby={describedBy}
-              value={value === undefined ? "" : String(value)}
-              onInput={({ currentTarget }) =>
-                onChange(currentTarget.value === "" && !isRequired ? undefined : currentTarget.value)
-              }
-            />
-          )}
+          {(id, describedBy) =>
+            takesLines || text.includes("\n") ? (
+              <textarea {...shared} id={id} rows={1} class="grows" aria-describedby={describedBy} />
+            ) : (
+              <input
+                {...shared}
+                {...(kind.schema.format === "date" ? { type: "date" } : {})}
+                id={id}
+                class="mono"
+                aria-describedby={describedBy}
+              />
+            )
+          }
         </Field>
       )
+    }
     case "list":
       return <ListControl {...props} schema={kind.schema} label={label} hint={hint} missing={missing} />
     case "map":
@@ -274,24 +300,35 @@ type LabelledProps = ControlProps & {
   readonly missing: Marks
 }
 
-/** A list of strings or numbers. Enter adds a row, and several pasted lines become rows. */
+/**
+ * A list of strings or numbers. Enter adds a row, and several pasted lines become rows. A row that is new or was emptied is no element:
+ * who presses Enter after the last argument would else give the program an empty one.
+ */
 function ListControl({ name, schema, value, label, hint, missing, isRequired, root, onChange }: LabelledProps) {
-  const items: readonly unknown[] = Array.isArray(value) ? value : []
   const isNumber = ["number", "integer"].includes(String(resolved(schema.items, root).type))
+  const given: readonly unknown[] = Array.isArray(value) ? value : []
+  const [drawn, setDrawn] = useState<readonly unknown[]>(given)
+  // The value may have been replaced elsewhere, such as by an example.
+  const rows = JSON.stringify(filled(drawn)) === JSON.stringify(given) ? drawn : given
   const element = useRef<HTMLFieldSetElement>(null)
-  // The new field exists only after the parent has drawn the new value.
+  // The new field exists only after the new row is drawn.
   const focusAt = useRef<number | undefined>(undefined)
   useLayoutEffect(() => {
     if (focusAt.current === undefined) return
     element.current?.querySelectorAll("input")[focusAt.current]?.focus()
     focusAt.current = undefined
   })
-  const set = (next: readonly unknown[]) => onChange(next.length === 0 && !isRequired ? undefined : next)
-  // An empty field stays empty until the person types another number.
-  const parsed = (text: string) => (isNumber && text !== "" && !Number.isNaN(Number(text)) ? Number(text) : text)
+  const set = (next: readonly unknown[]) => {
+    setDrawn(next)
+    onChange(filled(next).length === 0 && !isRequired ? undefined : filled(next))
+  }
+  const parsed = (text: string) => {
+    if (text === "") return undefined
+    return isNumber && !Number.isNaN(Number(text)) ? Number(text) : text
+  }
   const add = (at: number) => {
     focusAt.current = at
-    set(items.toSpliced(at, 0, isNumber ? 0 : ""))
+    set(rows.toSpliced(at, 0, undefined))
   }
   const paste = (event: TargetedClipboardEvent<HTMLInputElement>, at: number) => {
     const { value: old, selectionStart, selectionEnd } = event.currentTarget
@@ -302,39 +339,42 @@ function ListControl({ name, schema, value, label, hint, missing, isRequired, ro
     if (lines.length < 2) return
     event.preventDefault()
     focusAt.current = at + lines.length - 1
-    set(items.toSpliced(at, 1, ...lines.map(parsed)))
+    set(rows.toSpliced(at, 1, ...lines.map(parsed)))
   }
   return (
     <fieldset ref={element} {...missing}>
       <legend>{label}</legend>
       {hint !== undefined && <p class="hint">{hint}</p>}
-      {items.map((item, at) => (
+      {rows.map((item, at) => (
         <div key={at} class="item">
           <input
             aria-label={`${name} ${at + 1}`}
             {...(isNumber ? { type: "number", step: "any" } : {})}
             spellcheck={false}
-            value={String(item)}
-            onInput={({ currentTarget }) => set(items.with(at, parsed(currentTarget.value)))}
+            value={item === undefined ? "" : String(item)}
+            onInput={({ currentTarget }) => set(rows.with(at, parsed(currentTarget.value)))}
             onPaste={(event) => paste(event, at)}
             onKeyDown={(event) => {
               // Enter that ends the composition of a character is not an Enter in the form.
-              if (event.key !== "Enter" || event.isComposing) return
+              if (event.key !== "Enter" || event.isComposing || event.ctrlKey || event.metaKey) return
               event.preventDefault()
               add(at + 1)
             }}
           />
-          <Button kind="quiet" label={`Remove ${name} ${at + 1}`} onClick={() => set(items.toSpliced(at, 1))}>
+          <Button kind="quiet" label={`Remove ${name} ${at + 1}`} onClick={() => set(rows.toSpliced(at, 1))}>
             ✕
           </Button>
         </div>
       ))}
-      <Button label={`Add to ${name}`} onClick={() => add(items.length)}>
+      <Button label={`Add to ${name}`} onClick={() => add(rows.length)}>
         Add
       </Button>
     </fieldset>
   )
 }
+
+/** Returns the rows in which something was entered. */
+const filled = (rows: readonly unknown[]): readonly unknown[] => rows.filter((row) => row !== undefined)
 
 /** A list of objects, choices or lists, each with its own control. */
 function RowsControl({ name, schema, value, label, hint, missing, isRequired, root, depth, onChange }: LabelledProps) {
@@ -380,7 +420,9 @@ function RowsControl({ name, schema, value, label, hint, missing, isRequired, ro
         label={`Add to ${name}`}
         onClick={() => {
           setAdded(added + 1)
-          set([...items, exampleOf(item, root)])
+          const first = exampleOf(item, root)
+          // A person fills an object in: an example of it could be sent unseen.
+          set([...items, isSchema(first) && item.default === undefined ? defaultsOf(item) : first])
         }}
       >
         Add
@@ -477,22 +519,36 @@ function MapControl({ name, value, label, hint, missing, isRequired, onChange }:
 
 /** A control, and the schema that it shows: the schema itself or one of its alternatives. */
 type Kind =
-  | { readonly kind: "choice"; readonly schema: Schema; readonly values: readonly unknown[] }
+  | {
+      readonly kind: "choice"
+      readonly schema: Schema
+      readonly values: readonly unknown[]
+      /** What people read in place of a value. */
+      readonly titles: readonly (string | undefined)[]
+    }
   | { readonly kind: "number" | "text" | "list" | "rows" | "map" | "object" | "json"; readonly schema: Schema }
 
 /** Returns the control for a schema. If the schema has alternatives, the current value selects one. */
 function kindOf(schema: Schema, value: unknown, root: Schema, depth: number, hops = 0): Kind {
   const json: Kind = { kind: "json", schema }
+  const choice = (values: readonly unknown[], titles: readonly unknown[]): Kind =>
+    value === undefined || values.includes(value)
+      ? { kind: "choice", schema, values, titles: titles.map((one) => (typeof one === "string" ? one : undefined)) }
+      : json
   const choices = alternativesOf(schema, root)
   if (choices !== undefined) {
+    if (choices.length > 0 && choices.every((one) => one.const !== undefined))
+      return choice(
+        choices.map((one) => one.const),
+        choices.map(({ title }) => title),
+      )
     if (choices.length > MAX_ALTERNATIVES || hops >= MAX_HOPS) return json
     return choices.map((one) => kindOf(one, value, root, depth, hops + 1)).find(({ kind }) => fits(kind, value)) ?? json
   }
-  const choice = (values: readonly unknown[]): Kind =>
-    value === undefined || values.includes(value) ? { kind: "choice", schema, values } : json
-  if (Array.isArray(schema.enum)) return choice(schema.enum)
-  if (schema.const !== undefined) return choice([schema.const])
-  if (schema.type === "boolean") return choice([true, false])
+  // The titles of an enum are those of MCP until its revision 2025-11-25.
+  if (Array.isArray(schema.enum)) return choice(schema.enum, Array.isArray(schema.enumNames) ? schema.enumNames : [])
+  if (schema.const !== undefined) return choice([schema.const], [schema.title])
+  if (schema.type === "boolean") return choice([true, false], [])
   const kind = plainKind(schema, root, depth, hops)
   return fits(kind, value) ? { kind, schema } : json
 }

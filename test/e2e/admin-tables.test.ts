@@ -6,7 +6,7 @@ import { Ajv2020 } from "ajv/dist/2020.js"
 import addFormats from "ajv-formats"
 import type { Browser, Page } from "playwright-core"
 import { CHROMIUM, seriousFindings, startBrowser, type Visit, visit } from "./browser.ts"
-import { eventually, fixture, freshFolder, type Instance, startSvc } from "./harness.ts"
+import { eventually, fixture, freshFolder, type Instance, npmServer, startSvc } from "./harness.ts"
 
 const echo = (tools: number) => ({ command: "bun", args: [fixture("echo.ts"), "--tools", String(tools)] })
 const CONFIG = {
@@ -517,6 +517,43 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     expect(page.url()).toEndWith("#/servers/add")
   })
 
+  test("a row that nobody has filled in is not written, and Enter in a field of one line saves [admin:edit]", async () => {
+    // The form of the test before may be open, with its entries.
+    await admin.show("servers")
+    await admin.show("servers/add")
+    await page.getByLabel("Name", { exact: true }).fill("typed")
+    const program = page.getByLabel("Program (command)")
+    await program.fill("bun")
+    await button("Add to args").click()
+    for (const arg of [fixture("echo.ts"), "--tools", "2"]) {
+      await page.keyboard.type(arg)
+      await page.keyboard.press("Enter")
+    }
+    await page.getByLabel("args 4", { exact: true }).waitFor()
+    await program.press("Enter")
+    await isSaid(/typed was added/)
+    expect(written().typed).toEqual({ command: "bun", args: [fixture("echo.ts"), "--tools", "2"] })
+    await admin.show("servers/typed/settings")
+    await page.getByLabel("args 3", { exact: true }).fill("1")
+    await page.getByLabel("Working folder (cwd)").press("Enter")
+    await isSaid("typed was saved")
+    expect(written().typed?.args).toEqual([fixture("echo.ts"), "--tools", "1"])
+    await button("Remove typed").click()
+    await button("Remove").click()
+    await isSaid("typed was removed")
+  })
+
+  test("a result that a server also gives as text is shown once, and comes into sight [admin:try]", async () => {
+    const config = { mcpServers: { files: npmServer("server-filesystem", "/usr/share") } }
+    await using files = await startSvc({ config })
+    await using tab = await visit(browser, files, { viewport: { width: 1280, height: 500 } })
+    await tab.show("tools/files_svc_list_allowed_directories")
+    await tab.page.getByRole("button", { name: "Call list_allowed_directories" }).click()
+    const shown = tab.page.getByRole("region", { name: "Result" }).getByText("/usr/share")
+    await eventually(async () => (await shown.count()) === 1)
+    await eventually(() => tab.page.evaluate("scrollY > 0") as Promise<boolean>)
+  })
+
   describe("a tool with a schema of many kinds", () => {
     let kinds: Instance
     let tab: Visit
@@ -626,7 +663,13 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
       await first.getByRole("button", { name: "Add maker" }).click()
       await first.getByLabel("name (required)").fill("Somebody")
       await first.getByRole("button", { name: "Add to parts" }).click()
-      await first.getByRole("group", { name: "parts 1 (required)" }).getByLabel("count (required)").fill("15")
+      // A new row is empty: it would else send what nobody has entered.
+      const part = first.getByRole("group", { name: "parts 1 (required)" })
+      expect(await part.getByLabel("sku (required)").inputValue()).toBe("")
+      await press("Call order")
+      await part.locator("[aria-required=true][aria-invalid=true]:focus").waitFor()
+      await part.getByLabel("sku (required)").fill("second-article")
+      await part.getByLabel("count (required)").fill("15")
       await tab.page.getByRole("button", { name: "Add to flags" }).click()
       await tab.page.getByLabel("flags 1 (required)").selectOption("b")
       expect(await seriousFindings(tab.page)).toEqual([])
@@ -636,13 +679,25 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
             sku: "first-article",
             count: 5,
             maker: { name: "Somebody" },
-            parts: [{ sku: "examplexxxxx", count: 15 }],
+            parts: [{ sku: "second-article", count: 15 }],
           },
         ],
         flags: ["b"],
       })
       // The schema of a part contains itself: below the fourth level, the form shows JSON.
       await first.getByRole("group", { name: "parts 1 (required)" }).getByLabel("parts, as JSON").waitFor()
+    })
+
+    test("Enter makes a line in the text of an argument, and Ctrl Enter calls the tool [admin:try]", async () => {
+      await openAnew()
+      await press("Insert example")
+      const note = tab.page.getByLabel("note (required)")
+      await note.fill("one")
+      await note.press("Enter")
+      await note.pressSequentially("two")
+      const request = tab.page.waitForRequest(/order\/call$/)
+      await note.press("Control+Enter")
+      expect((await request).postDataJSON().arguments.note).toBe("one\ntwo")
     })
 
     test("the failure of a call stands beside its button [admin:try]", async () => {

@@ -210,7 +210,14 @@ function TryIt({ tool }: { tool: Tool }) {
               onChange={(next) => setValue((next ?? {}) as Readonly<Record<string, unknown>>)}
             />
           ) : (
-            <SchemaForm key={round} schema={schema} value={value} isTried={isTried} onChange={setValue} />
+            <SchemaForm
+              key={round}
+              schema={schema}
+              value={value}
+              isTried={isTried}
+              takesLines={true}
+              onChange={setValue}
+            />
           )}
           <div class="row">
             <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={tool.disabled}>
