@@ -52,6 +52,7 @@ function Frame({ onJump }: { onJump(): void }) {
     if (before.current !== place) main.current?.querySelector("h1")?.focus()
     before.current = place
   }, [place, view])
+  useKeptFocus(main)
   return (
     <div class="frame">
       <Navigation current={view} onJump={onJump} />
@@ -197,6 +198,24 @@ function Question() {
       </div>
     </Dialog>
   )
+}
+
+/** Moves the focus to the title of the view if what had it is gone, such as the button of a change that is done: it would else start at the top. */
+function useKeptFocus(main: { readonly current: HTMLElement | null }) {
+  useEffect(() => {
+    if (main.current === null) return
+    let last: EventTarget | null = null
+    const onfocus = ({ target }: FocusEvent) => {
+      last = target
+    }
+    const observer = new MutationObserver(() => {
+      if (document.activeElement !== document.body || !(last instanceof HTMLElement) || last.isConnected) return
+      main.current?.querySelector("h1")?.focus({ preventScroll: true })
+    })
+    main.current.addEventListener("focusin", onfocus)
+    observer.observe(main.current, { childList: true, subtree: true })
+    return () => observer.disconnect()
+  }, [])
 }
 
 /** Obeys the keys of the whole page (Keys lists them). */

@@ -175,6 +175,8 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await page.getByRole("textbox", { name: "SALES_TOKEN" }).fill("canary-5a1e5")
     await button("Set SALES_TOKEN").click()
     await isSaid(/SALES_TOKEN is stored/)
+    // The field is gone, and the focus is not at the top of the page.
+    await page.locator("main h1:focus").waitFor()
     await page.getByText("connected").first().waitFor()
     expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain("canary-5a1e5")
     await admin.show("secrets")
