@@ -1,5 +1,5 @@
 /** Components that all views share. They render texts of servers only as text, never as HTML. */
-import { type ComponentChildren, createContext, type JSX } from "preact"
+import { type ComponentChildren, createContext, Fragment, type JSX } from "preact"
 import { useContext, useId, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { useApp } from "./context.ts"
 import { useNow } from "./hooks.ts"
@@ -162,6 +162,18 @@ export const Choice = ({ label, value, options, isBare = true, hint, onChange }:
       </select>
     )}
   </Field>
+)
+
+/** A text that breaks after the signs that join words, such as those of a path, rather than inside a word. */
+export const Breakable = ({ text }: { text: string }) => (
+  <>
+    {text.split(/(?<=[/_.:=,?&])/).map((part, at) => (
+      <Fragment key={at}>
+        {at > 0 && <wbr />}
+        {part}
+      </Fragment>
+    ))}
+  </>
 )
 
 /** The text in place of an empty list. */

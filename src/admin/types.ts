@@ -85,6 +85,7 @@ export type ImportAnswer = {
     readonly application?: string
     readonly command: string
     readonly notes: readonly string[]
+    readonly projectFolder?: string
     readonly problem?: string
     readonly same?: true
   }[]

@@ -25,6 +25,8 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     cursor = join(home, ".cursor", "mcp.json")
     mkdirSync(join(home, ".cursor"))
     const echo = { command: "bun", args: [fixture("echo.ts"), "--tools", "3"], env: { GITHUB_TOKEN: KEY } }
+    const local = { [home]: { mcpServers: { local: { command: "bun", args: [fixture("echo.ts")] } } } }
+    writeFileSync(join(home, ".claude.json"), JSON.stringify({ projects: local }))
     writeFileSync(cursor, JSON.stringify({ mcpServers: { echo, every: npmServer("server-everything") } }, null, 2))
     ;[svc, browser] = await Promise.all([startSvc({ config: { mcpServers: {} }, env: freshEnv(home) }), startBrowser()])
     admin = await visit(browser, svc)
@@ -69,6 +71,17 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await row(/echo/).getByText("Cursor", { exact: false }).or(row(/echo/).getByText("cursor")).first().waitFor()
     expect(await page.locator("main").textContent()).not.toContain(KEY)
     expect(await seriousFindings(page)).toEqual([])
+    // The servers of projects are imported only on request.
+    const projects = page.getByLabel(/^Also import the servers of projects/)
+    await row(/^local/)
+      .getByText(/not imported: it belongs to the project/)
+      .waitFor()
+    await projects.check()
+    await button("Import 3 servers").waitFor()
+    await row(/^local/)
+      .getByText("svc offers it in every project")
+      .waitFor()
+    await projects.uncheck()
     const welcomes = await watchTexts(/Welcome to svc/)
     await button("Import 2 servers").click()
     await isSaid(/2 servers imported/)

@@ -1,19 +1,21 @@
 /** The servers in the files of clients on this machine, for an import. */
+import { useState } from "preact/hooks"
 import { useApp } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, countText, Empty, Failure, Table, WhenLoaded } from "../parts.tsx"
+import { Breakable, Button, countText, Empty, Failure, Table, WhenLoaded } from "../parts.tsx"
 import { goFromHere, linkTo } from "../router.ts"
 import type { ImportAnswer } from "../types.ts"
 
 /** What svc would import, and the button that imports exactly this. */
 export function ImportPane() {
   const { api, live } = useApp()
-  const loaded = useLoaded(() => api.get<ImportAnswer>("/import"), [])
+  const [projects, setProjects] = useState(false)
+  const loaded = useLoaded(() => api.get<ImportAnswer>("/import", { projects }), [projects])
   const [busy, run, problem] = useAction("here")
   const importAll = async (digest: string) => {
     const go = goFromHere()
     const isDone = await run("import", async () => {
-      const { added } = await api.send<ImportAnswer>("POST", "/import", { digest })
+      const { added } = await api.send<ImportAnswer>("POST", "/import", { digest, projects })
       // The list of servers would still be empty, and show how to begin.
       await live.refresh()
       return `${countText(added.length, "server")} imported: ${added.join(", ")}. Next, connect your clients to svc.`
@@ -43,6 +45,14 @@ export function ImportPane() {
                   svc found {countText(found.length, "server")} in your clients' settings. It would run{" "}
                   {countText(fresh.length, "new server")} with your user's permissions, and store their keys in .env.
                 </p>
+                <label class="check">
+                  <input
+                    type="checkbox"
+                    checked={projects}
+                    onChange={({ currentTarget }) => setProjects(currentTarget.checked)}
+                  />
+                  Also import the servers of projects; svc then offers them in every project
+                </label>
                 <Table
                   caption="Servers in the settings of clients"
                   items={found.map((one, at) => ({ ...one, at }))}
@@ -58,14 +68,16 @@ export function ImportPane() {
                         </>
                       ),
                     },
-                    { title: "Runs", draw: ({ command }) => <code>{command}</code> },
                     {
-                      title: "Note",
-                      kind: "wide",
-                      draw: ({ notes, problem: why, same }) => {
-                        if (why !== undefined) return <span class="soft">not imported: {why}</span>
-                        return same ? <span class="soft">svc has it</span> : notes.join("; ")
-                      },
+                      title: "Runs",
+                      draw: (one) => (
+                        <>
+                          <code>
+                            <Breakable text={one.command} />
+                          </code>
+                          <span class="sub">{noteOf(one, projects)}</span>
+                        </>
+                      ),
                     },
                   ]}
                 />
@@ -73,7 +85,7 @@ export function ImportPane() {
                 <div class="row">
                   <Button
                     kind="primary"
-                    isBusy={busy !== undefined}
+                    isBusy={busy !== undefined || loaded.isLoading}
                     disabled={fresh.length === 0}
                     onClick={() => void importAll(digest)}
                   >
@@ -87,4 +99,14 @@ export function ImportPane() {
       }}
     </WhenLoaded>
   )
+}
+
+// ---
+
+/** Returns what happens to a server that was found, unless it is only imported. */
+function noteOf({ notes, problem, same, projectFolder }: ImportAnswer["found"][number], projects: boolean): string {
+  if (problem !== undefined && projectFolder !== undefined && !projects)
+    return `not imported: it belongs to the project ${projectFolder}`
+  if (problem !== undefined) return `not imported: ${problem}`
+  return same ? "not imported: it is already in svc, or above in this list" : notes.join("; ")
 }

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks"
 import { type AppContext, useApp } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
-import { Button, countText, Failure, Field, Table, toneOf } from "../parts.tsx"
+import { Breakable, Button, countText, Failure, Field, Table, toneOf } from "../parts.tsx"
 import { goFromHere } from "../router.ts"
 import type { PastedServer, Server } from "../types.ts"
 
@@ -131,11 +131,16 @@ function Several({ servers }: { servers: readonly PastedServer[] }) {
               </label>
             ),
           },
-          { title: "Runs", draw: ({ server }) => <code>{commandOf(server)}</code> },
           {
-            title: "Note",
-            kind: "wide",
-            draw: ({ notes, problem: why }) => [...notes, why].filter(Boolean).join("; "),
+            title: "Runs",
+            draw: ({ server, notes, problem: why }) => (
+              <>
+                <code>
+                  <Breakable text={commandOf(server)} />
+                </code>
+                <span class="sub">{[...notes, why].filter(Boolean).join("; ")}</span>
+              </>
+            ),
           },
         ]}
       />

@@ -94,6 +94,7 @@ const importSchema = z.looseObject({
       application: z.string().optional().describe("The client to which the file belongs"),
       command: z.string().describe("What svc would run; secrets are hidden"),
       notes: z.array(z.string()),
+      projectFolder: z.string().optional().describe("The project in which the client offers it"),
       problem: z.string().optional().describe("Why it is not imported"),
       same: z.literal(true).optional().describe("svc already has it"),
     }),
@@ -107,15 +108,16 @@ const CLIENT = z
   .regex(/^[a-z][a-z0-9-]{0,40}$/, "must be the name of a client")
   .optional()
   .describe("Only the servers of this client")
+const PROJECTS = "Also the servers of projects; svc then offers them in every project"
 
 const importable = defineEndpoint({
   method: "GET",
   path: "/import",
   summary: "Show the servers in the files of clients that svc could import",
-  query: z.strictObject({ client: CLIENT }),
+  query: z.strictObject({ client: CLIENT, projects: z.stringbool().default(false).describe(PROJECTS) }),
   answer: importSchema,
   faults: ["invalid_params", "not_found"],
-  run: ({ ports, query: { client } }) => plan(ports, importWords(client)),
+  run: ({ ports, query }) => plan(ports, importWords(query)),
 })
 
 const importServers = defineEndpoint({
@@ -123,10 +125,14 @@ const importServers = defineEndpoint({
   path: "/import",
   summary: "Import the servers in the files of clients",
   description: "As `svc config import`. `digest` is that of the answer which the person has seen.",
-  body: z.strictObject({ digest: z.string().min(1), client: CLIENT }),
+  body: z.strictObject({
+    digest: z.string().min(1),
+    client: CLIENT,
+    projects: z.boolean().default(false).describe(PROJECTS),
+  }),
   answer: importSchema,
   faults: ["invalid_params", "not_found", "conflict"],
-  run: (call) => change(call, importWords(call.body.client), ["--no-wait"]),
+  run: (call) => change(call, importWords(call.body), ["--no-wait"]),
 })
 
 const doctor = defineEndpoint({
@@ -279,10 +285,12 @@ function nameOf({ params: { name = "" } }: Pick<EndpointCall, "params">): readon
   return [name]
 }
 
-const importWords = (client: string | undefined): readonly string[] => [
+type ImportQuery = { readonly client?: string | undefined; readonly projects: boolean }
+const importWords = ({ client, projects }: ImportQuery): readonly string[] => [
   "config",
   "import",
   ...(client === undefined ? [] : nameOf({ params: { name: client } })),
+  ...(projects ? ["--project"] : []),
 ]
 
 /** Returns what a command would change, with the digest of this answer. */
