@@ -388,6 +388,12 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await page.getByLabel("Search calls").fill("nothing like this")
     await page.getByText("No call matches.").waitFor()
     await page.getByLabel("Search calls").fill("")
+    for (const which of ["Failed only", "Slower than 1 s"]) {
+      await page.getByLabel("Which calls").selectOption(which)
+      await page.getByText("No call matches.").waitFor()
+    }
+    await page.getByLabel("Which calls").selectOption("All calls")
+    await dialog.waitFor({ state: "detached" })
     body.arguments = { message: "again please" } as typeof body.arguments
     await invoke()
     await button("every / echo").nth(1).waitFor()
@@ -398,10 +404,11 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
       .last()
       .waitFor()
     await dialog.getByRole("button", { name: "Close", exact: true }).last().click()
-    await page
-      .getByRole("cell", { name: /^svc admin page \d/ })
-      .first()
-      .waitFor()
+    const own = page.getByRole("cell", { name: /^svc admin page \d/ })
+    await own.first().waitFor()
+    await page.getByLabel("Client", { exact: true }).selectOption((await own.first().textContent()) ?? "")
+    const calls = page.getByRole("group", { name: "The last calls" })
+    await eventually(async () => (await calls.locator("tbody tr").count()) === (await own.count()))
   })
 
   test("the last change is undone after it was shown [admin:undo]", async () => {

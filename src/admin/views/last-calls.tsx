@@ -2,8 +2,10 @@
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
+import { isSchema } from "../json-schema.ts"
 import {
   Button,
+  Choice,
   countText,
   Dialog,
   Empty,
@@ -43,46 +45,60 @@ function CallList({ server }: { server: string }) {
     500,
   )
   const [text, setText] = useState("")
-  const [isFailed, setFailed] = useState(false)
+  const [which, setWhich] = useState("")
+  const [client, setClient] = useState("")
   const [open, setOpen] = useState<CallRecord>()
   const q = useSettled(text.trim(), 250)
   const loaded = useLoaded(
-    async () =>
-      (await api.get<{ items: readonly CallRecord[] }>("/calls", { server, q, failed: isFailed || undefined })).items,
-    [server, q, isFailed, newest],
+    async () => (await api.get<{ items: readonly CallRecord[] }>("/calls", { server, q })).items,
+    [server, q, newest],
   )
-  const isFiltered = q !== "" || isFailed
+  const all = loaded.data ?? []
+  const shown = all.filter(
+    (call) =>
+      (client === "" || clientOf(call) === client) &&
+      (which !== "failed" || call.outcome !== "ok") &&
+      (which !== "slow" || call.ms >= SLOW_MS),
+  )
+  const clients = new Set([...all.map(clientOf), ...(client === "" ? [] : [client])])
+  const isFiltered = q !== "" || which !== "" || client !== ""
   return (
     <>
       <div class="head">
         <h2>Last calls</h2>
         <div class="row">
           <Search label="Search calls" value={text} onInput={setText} />
-          <Button pressed={isFailed} onClick={() => setFailed(!isFailed)}>
-            Failed only
-          </Button>
-          <Button disabled={(loaded.data ?? []).length === 0} onClick={() => save(loaded.data ?? [])}>
+          <Choice
+            label="Client"
+            value={client}
+            options={[["", "All clients"], ...[...clients].sort().map((name) => [name, name] as const)]}
+            onChange={setClient}
+          />
+          <Choice label="Which calls" value={which} options={WHICH} onChange={setWhich} />
+          <Button disabled={shown.length === 0} onClick={() => save(shown)}>
             Export as JSON
           </Button>
         </div>
       </div>
       <WhenLoaded loaded={loaded}>
-        {(calls) =>
-          calls.length === 0 ? (
+        {() =>
+          shown.length === 0 ? (
             <Empty>{isFiltered ? "No call matches." : "No calls yet. svc keeps the last 200, in memory."}</Empty>
           ) : (
             <Table
               caption="The last calls"
-              items={calls}
+              items={shown}
               keyOf={({ id }) => String(id)}
               columns={[
                 {
                   title: "Time",
+                  sort: ({ id }) => id,
                   draw: ({ time }) => <time dateTime={time}>{new Date(time).toLocaleTimeString("en-GB")}</time>,
                 },
                 {
                   title: "Tool",
                   kind: "name",
+                  sort: (call) => `${call.server} / ${call.tool}`,
                   draw: (call) => (
                     <Button kind="quiet" label={`${call.server} / ${call.tool}`} onClick={() => setOpen(call)}>
                       <span class="crumb">{call.server} / </span>
@@ -90,14 +106,15 @@ function CallList({ server }: { server: string }) {
                     </Button>
                   ),
                 },
-                { title: "Client", kind: "wide", draw: ({ client, principal }) => client || principal },
+                { title: "Client", kind: "wide", sort: clientOf, draw: clientOf },
                 {
                   title: "Outcome",
+                  sort: ({ outcome }) => outcome,
                   draw: ({ outcome }) => (
                     <span class={outcome === "ok" ? "" : "error-text"}>{outcome.replaceAll("_", " ")}</span>
                   ),
                 },
-                { title: "Took", kind: "number", draw: ({ ms }) => latencyText(ms) },
+                { title: "Took", kind: "number", sort: ({ ms }) => ms, draw: ({ ms }) => latencyText(ms) },
               ]}
             />
           )
@@ -150,12 +167,7 @@ function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {
               Long values were shortened, or secrets left out, so this call cannot be repeated from here.
             </p>
           )}
-          <h3>Answer</h3>
-          {answer === undefined ? (
-            <p class="soft">The answer was passed on as it arrived, and svc did not keep it.</p>
-          ) : (
-            <pre class="code">{prettyText(answer)}</pre>
-          )}
+          <Answer text={answer} ms={ms} />
         </>
       )}
       {problem !== undefined && <Failure text={problem} />}
@@ -179,14 +191,35 @@ function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {
   )
 }
 
-/** Returns a JSON text in lines; a text that was cut stays as it is. */
-function prettyText(text: string): string {
+/** The answer of a call: as after a call from this page if svc has kept all of it, else the text. */
+function Answer({ text, ms }: { text: string | undefined; ms: number }) {
+  if (text === undefined) return <p class="soft">The answer was passed on as it arrived, and svc did not keep it.</p>
+  const message = parsed(text)
+  if (isSchema(message) && isSchema(message.result)) return <Result title="Answer" result={message.result} ms={ms} />
+  return (
+    <>
+      <h3>Answer</h3>
+      {message === undefined ? <pre class="code">{text} …</pre> : <Json value={message} />}
+    </>
+  )
+}
+
+/** Parses a text; returns undefined if it was cut. */
+function parsed(text: string): unknown {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2)
+    return JSON.parse(text)
   } catch {
-    return `${text} …`
+    return undefined
   }
 }
+
+const clientOf = ({ client, principal }: CallRecord): string => client || principal
+const SLOW_MS = 1000
+const WHICH = [
+  ["", "All calls"],
+  ["failed", "Failed only"],
+  ["slow", "Slower than 1 s"],
+] as const
 
 /** Gives the calls to the browser as a file. */
 function save(calls: readonly CallRecord[]): void {
