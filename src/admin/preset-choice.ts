@@ -122,8 +122,9 @@ function matchesAfter(before: Ruled, changed: Changed): readonly string[] {
   const added = addedIn(before, changed)
   if (filter !== "" && added.length > 0) return [...unchangedOf(servers, changed), ...chosenIn(changed)]
   if (matches.length === 0) return []
-  const left = matches.filter((pattern) => changed.get(pattern)?.chosen.length !== 0)
-  const next = [...left, ...added.filter((server) => !left.some((pattern) => isGlobOf(pattern, server)))]
+  const dropped = [...changed].flatMap(([server, { chosen }]) => (chosen.length === 0 ? [server, slugOf(server)] : []))
+  const left = matches.filter((pattern) => !dropped.includes(pattern))
+  const next = [...left, ...added.filter((server) => !left.some((pattern) => isServer(pattern, server)))]
   // Without any, the preset would select all servers.
   return next.length === 0 ? matches : next
 }
@@ -158,7 +159,7 @@ function denyAfter(
   const left = deny.flatMap((pattern) =>
     isAboutTools(pattern, changed, ({ chosen }) => chosen) ? patternsFor(pattern, others) : [pattern],
   )
-  const isSelected = (server: string) => matches.length === 0 || matches.some((pattern) => isGlobOf(pattern, server))
+  const isSelected = (server: string) => matches.length === 0 || matches.some((pattern) => isServer(pattern, server))
   const dropped = [...changed].flatMap(([server, { chosen }]) => (chosen.length === 0 ? [server] : []))
   return [...new Set([...left, ...dropped.filter(isSelected).map((server) => `${server}/*`)])]
 }
@@ -187,9 +188,15 @@ function offersOf(pattern: string, server: string): readonly string[] {
 /** Returns what a pattern says about a server, as in `server/rest`; undefined if it is about others. */
 function restFor(pattern: string, server: string): string | undefined {
   const slash = pattern.indexOf("/")
-  if (!isGlobOf(slash < 0 ? pattern : pattern.slice(0, slash), server)) return undefined
+  if (!isServer(slash < 0 ? pattern : pattern.slice(0, slash), server)) return undefined
   return slash < 0 ? "*" : pattern.slice(slash + 1)
 }
+
+/** Returns the form of a server's name in the names of its tools; rules may use it too (`config/server-spec.ts`). */
+const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9_-]/g, "-")
+
+/** Whether a glob is about a server, by its name or by its slug. */
+const isServer = (glob: string, name: string): boolean => isGlobOf(glob, name) || isGlobOf(glob, slugOf(name))
 
 /** Whether a glob, in which `*` stands for any characters, matches a name. */
 function isGlobOf(glob: string, name: string): boolean {

@@ -55,10 +55,11 @@ describe("rulesAfter [admin:presets-edited]", () => {
   const servers = [
     { name: "alpha", tags: ["web"] },
     { name: "apex", tags: [] },
-    { name: "beta", tags: ["web"] },
+    // Rules may name it as its tools do: be-ta.
+    { name: "be ta", tags: ["web"] },
     // Not connected: the page knows no tools of it.
     { name: "down", tags: ["web"] },
-  ].map(({ name, tags }) => ({ name, slug: name, tuning: { tags } }))
+  ].map(({ name, tags }) => ({ name, slug: name.replace(" ", "-"), tuning: { tags } }))
   const named = ["one", "two", "three"]
   const entries: readonly RuledEntry[] = [
     ...named.map((name) => ({ kind: "tool", tool: { name } }) as const),
@@ -98,7 +99,7 @@ describe("rulesAfter [admin:presets-edited]", () => {
     const ticked = new Set(tools.map(keyOfTool))
     expect(rulesAfter(before, tools, ticked, new Map([["alpha/two", false]]), known)).toEqual({
       matches: ["*"],
-      allow: ["apex/*", "beta/*", "down/*", "alpha/one", "alpha/three", "alpha/prompt:*", "alpha/resource:*"],
+      allow: ["apex/*", "be ta/*", "down/*", "alpha/one", "alpha/three", "alpha/prompt:*", "alpha/resource:*"],
       deny: ["*/resource:file:///secret"],
     })
   })
@@ -107,7 +108,7 @@ describe("rulesAfter [admin:presets-edited]", () => {
     const random = randomFrom(39)
     const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T
     const some = <T>(values: readonly T[]): readonly T[] => values.filter(() => random() < 0.25)
-    const names = ["*", "alpha", "beta", "a*", "*a", "down"]
+    const names = ["*", "alpha", "be ta", "be-ta", "a*", "*a", "down"]
     const rests = ["*", "one", "t*", "prompt:*", "prompt:greet", "resource:*", "resource:file:///s*"]
     const patterns = names.flatMap((name) => rests.map((rest) => `${name}/${rest}`)).concat("alpha", "a*")
     let edits = 0
