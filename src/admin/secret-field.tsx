@@ -1,6 +1,6 @@
 /** A field for a secret that a server lacks. */
 import { useState } from "preact/hooks"
-import { useApp } from "./context.ts"
+import { useApp, useStateOf } from "./context.ts"
 import { useAction } from "./hooks.ts"
 import { Button, Failure, Field } from "./parts.tsx"
 
@@ -44,6 +44,21 @@ export function SecretField({ name, onDone }: { name: string; onDone?(): void })
       </Button>
       {problem !== undefined && <Failure text={problem} />}
     </form>
+  )
+}
+
+/** A field for each secret that some server lacks. */
+export function MissingSecrets() {
+  const issues = useStateOf((state) => state.issues)
+  const names = [...new Set(issues.flatMap(({ message }) => missingVariables(message)))]
+  if (names.length === 0) return null
+  return (
+    <section class="panel">
+      <h2>Missing secrets</h2>
+      {names.map((name) => (
+        <SecretField key={name} name={name} />
+      ))}
+    </section>
   )
 }
 

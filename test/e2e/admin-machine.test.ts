@@ -213,8 +213,10 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await isSaid(/SALES_TOKEN was removed/)
     await row(/SALES_TOKEN/).waitFor({ state: "detached" })
     expect(readFileSync(join(svc.folder, ".env"), "utf8")).not.toContain("canary-5a1e5")
-    await admin.show("issues")
-    await page.getByRole("textbox", { name: "SALES_TOKEN" }).waitFor()
+    for (const view of ["secrets", "issues"]) {
+      await admin.show(view)
+      await page.getByRole("textbox", { name: "SALES_TOKEN" }).waitFor()
+    }
   })
 
   test("a server that does not start says so in amber, with its last lines and a way to its settings [admin:failure]", async () => {
@@ -228,6 +230,10 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     expect(await notice.getAttribute("class")).not.toContain("good")
     await page.locator("pre", { hasText: "the database is missing" }).waitFor()
     await link("Open the settings").waitFor()
+    // On a telephone, the button is below the reason, not beside it.
+    await page.setViewportSize({ width: 390, height: 800 })
+    expect((await page.locator("main .note > div").boundingBox())?.width).toBeGreaterThan(280)
+    await page.setViewportSize({ width: 1280, height: 800 })
     await admin.show("issues")
     await button("Restart needy").waitFor()
     await button("Check again").waitFor()

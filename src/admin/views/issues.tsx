@@ -3,7 +3,7 @@ import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
 import { Button, countText, Empty, Failure, Head, StateMark, Table } from "../parts.tsx"
 import { linkTo } from "../router.ts"
-import { missingVariables, SecretField } from "../secret-field.tsx"
+import { MissingSecrets } from "../secret-field.tsx"
 import type { Finding, Issue } from "../types.ts"
 
 /** The issues of the configuration, and what `svc doctor` finds. */
@@ -12,18 +12,10 @@ export function IssuesView() {
   const status = useStateOf((state) => state.status)
   const file = useStateOf((state) => state.file)
   const errors = issues.filter(({ severity }) => severity === "error").length
-  const missing = [...new Set(issues.flatMap(({ message }) => missingVariables(message)))]
   return (
     <>
       <Head title="Issues" />
-      {missing.length > 0 && (
-        <section class="panel">
-          <h2>Missing secrets</h2>
-          {missing.map((name) => (
-            <SecretField key={name} name={name} />
-          ))}
-        </section>
-      )}
+      <MissingSecrets />
       {issues.length > 0 && (
         <>
           <h2>Configuration</h2>

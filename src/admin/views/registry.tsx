@@ -3,7 +3,20 @@ import { useEffect, useRef, useState } from "preact/hooks"
 import { textOf } from "../api.ts"
 import { useApp } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
-import { Button, Choice, countText, Empty, Facts, Failure, Field, Head, Search, Tags, WhenLoaded } from "../parts.tsx"
+import {
+  Breakable,
+  Button,
+  Choice,
+  countText,
+  Empty,
+  Facts,
+  Failure,
+  Field,
+  Head,
+  Search,
+  Tags,
+  WhenLoaded,
+} from "../parts.tsx"
 import { goFromHere, goTo, linkTo, type Route } from "../router.ts"
 import type { InstallAnswer, RegistryInfo, RegistrySearch } from "../types.ts"
 
@@ -52,7 +65,7 @@ function RegistryList({ route }: { route: Route }) {
                     <a href={linkTo(["registry", entry.name])}>{entry.title ?? shortName(entry.name)}</a>
                   </h2>
                   <p class="mono soft">
-                    {entry.name} {entry.version}
+                    <Breakable text={entry.name} /> {entry.version}
                   </p>
                   <p>{entry.description}</p>
                   <p class="row">

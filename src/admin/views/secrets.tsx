@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, Empty, Field, Head, StateMark, Table, WhenLoaded } from "../parts.tsx"
+import { Breakable, Button, Empty, Field, Head, StateMark, Table, WhenLoaded } from "../parts.tsx"
 import { linkTo } from "../router.ts"
-import { SecretField } from "../secret-field.tsx"
+import { MissingSecrets, SecretField } from "../secret-field.tsx"
 
 /** The secrets that mcp.json refers to, without their values. */
 export function SecretsView() {
@@ -43,6 +43,7 @@ export function SecretsView() {
         mcp.json refers to secrets as <code>${"{NAME}"}</code>. Their values are in .env or in the system keychain, and
         this page never shows them.
       </p>
+      <MissingSecrets />
       <WhenLoaded loaded={loaded}>
         {(secrets) =>
           secrets.length === 0 ? (
@@ -53,7 +54,15 @@ export function SecretsView() {
               items={secrets}
               keyOf={({ reference }) => reference}
               columns={[
-                { title: "Reference", kind: "name", draw: ({ reference }) => <code>{reference}</code> },
+                {
+                  title: "Reference",
+                  kind: "name",
+                  draw: ({ reference }) => (
+                    <code>
+                      <Breakable text={reference} />
+                    </code>
+                  ),
+                },
                 {
                   title: "State",
                   draw: ({ state }) => <StateMark state={state} tone={state === "missing" ? "bad" : "good"} />,

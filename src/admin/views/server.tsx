@@ -6,6 +6,7 @@ import { useApp, useStateOf } from "../context.ts"
 import { useAction, useCountedPeriod, useLoaded, useUsage } from "../hooks.ts"
 import {
   Ago,
+  Breakable,
   Button,
   countText,
   Empty,
@@ -389,7 +390,15 @@ const Values = ({ caption, values }: { caption: string; values: readonly Effecti
     items={values}
     keyOf={({ key }) => key}
     columns={[
-      { title: "Key", kind: "name", draw: ({ key }) => <code>{key}</code> },
+      {
+        title: "Key",
+        kind: "name",
+        draw: ({ key }) => (
+          <code>
+            <Breakable text={key} />
+          </code>
+        ),
+      },
       { title: "Value", draw: ({ value }) => <code>{typeof value === "string" ? value : JSON.stringify(value)}</code> },
       { title: "From", kind: "wide", draw: ({ from }) => <span class="soft">{from.join(", ")}</span> },
     ]}

@@ -48,7 +48,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
   const matches = (tool: Tool) =>
     (owner === "" || tool.server === owner) &&
     (shows === "" || (shows === "hidden") === isHidden(tool)) &&
-    hasWords(`${tool.server} ${tool.name} ${tool.description ?? ""}`)
+    hasWords(`${tool.server} / ${tool.name} ${tool.description ?? ""}`)
   const owners = new Set([...(loaded.data ?? []).map((tool) => tool.server), ...(owner === "" ? [] : [owner])])
   const [hit, ...others] = (loaded.data ?? []).filter(matches)
   const change = async (tools: readonly Tool[], disabled: boolean) => {
