@@ -6,11 +6,16 @@
  *   text, lines, structured, base64   a result of a megabyte of that kind, or of `--megabytes N`; text has an escape in
  *                                 every tenth byte, lines have one in a hundred
  *   --tools N                     N tools; those after the first five behave like echo
+ *   --id-last                     writes the id after the result, as servers on the TypeScript SDK do
+ *   --events                      with --http: answers in an event stream
  */
 const sized = process.argv.indexOf("--megabytes")
 const BYTES = (sized < 0 ? 1 : Number(process.argv[sized + 1])) * 1024 * 1024
 const at = process.argv.indexOf("--tools")
 const count = at < 0 ? 5 : Number(process.argv[at + 1])
+
+const isIdLast = process.argv.includes("--id-last")
+const isEvents = process.argv.includes("--events")
 
 type Incoming = {
   id?: unknown
@@ -76,11 +81,9 @@ function resultOf({ method, params }: Incoming): unknown {
 function answer(message: Incoming): string {
   const result = resultOf(message)
   const { id } = message
-  return JSON.stringify(
-    result === undefined
-      ? { jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } }
-      : { jsonrpc: "2.0", id, result },
-  )
+  if (result === undefined)
+    return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } })
+  return JSON.stringify(isIdLast ? { result, jsonrpc: "2.0", id } : { jsonrpc: "2.0", id, result })
 }
 
 function serveStdio(): void {
@@ -108,7 +111,10 @@ function serveHttp(): void {
       if (request.method !== "POST") return new Response(null, { status: 405 })
       const message = (await request.json()) as Incoming
       if (message.id === undefined || message.method === undefined) return new Response(null, { status: 202 })
-      return new Response(answer(message), { headers: { "content-type": "application/json" } })
+      const body = answer(message)
+      return isEvents
+        ? new Response(`event: message\ndata: ${body}\n\n`, { headers: { "content-type": "text/event-stream" } })
+        : new Response(body, { headers: { "content-type": "application/json" } })
     },
   })
   process.stdout.write(`${server.port}\n`)

@@ -1,60 +1,11 @@
 /**
  * A hop that passes bytes on without reading them: the lower bound of the cost of any hop for a large result. Prints its port.
  *
- *     bun pass.ts tcp PORT           sockets: bytes from one are written to the other
  *     bun pass.ts fetch PORT         HTTP: the body of a `fetch` becomes the body of the answer
  *     bun pass.ts pipe COMMAND ARGS  writes a line to the child and reads a line back, one request at a time
  */
 const [mode = "", ...rest] = process.argv.slice(2)
 const target = Number(rest[0])
-
-function passSockets(): number {
-  type Peer = { other: Bun.Socket<Peer> | undefined; waiting: Buffer[] }
-  const write = (socket: Bun.Socket<Peer> | undefined, chunk: Buffer) => {
-    if (socket === undefined) return
-    const { waiting } = socket.data
-    const written = waiting.length > 0 ? 0 : Math.max(0, socket.write(chunk))
-    if (written === chunk.length) return
-    waiting.push(Buffer.from(chunk.subarray(written)))
-    socket.data.other?.pause()
-  }
-  const drain = (socket: Bun.Socket<Peer>) => {
-    const { waiting } = socket.data
-    for (let part = waiting.shift(); part !== undefined; part = waiting.shift()) {
-      const written = Math.max(0, socket.write(part))
-      if (written < part.length) {
-        waiting.unshift(part.subarray(written))
-        return
-      }
-    }
-    socket.data.other?.resume()
-  }
-  const data = (socket: Bun.Socket<Peer>, chunk: Buffer) => write(socket.data.other, chunk)
-  const close = (socket: Bun.Socket<Peer>) => void socket.data.other?.end()
-  const listener = Bun.listen<Peer>({
-    hostname: "127.0.0.1",
-    port: 0,
-    socket: {
-      open(client) {
-        client.data = { other: undefined, waiting: [] }
-        client.pause()
-        void Bun.connect<Peer>({
-          hostname: "127.0.0.1",
-          port: target,
-          data: { other: client, waiting: [] },
-          socket: { data, drain, close },
-        }).then((server) => {
-          client.data.other = server
-          client.resume()
-        })
-      },
-      data,
-      drain,
-      close,
-    },
-  })
-  return listener.port
-}
 
 function passHttp(): number {
   const server = Bun.serve({
@@ -64,8 +15,9 @@ function passHttp(): number {
     async fetch(request) {
       const { method, headers } = request
       const body = await request.text()
-      const { status, body: answer } = await fetch(`http://127.0.0.1:${target}/mcp`, { method, headers, body })
-      return new Response(answer, { status, headers: { "content-type": "application/json" } })
+      const answer = await fetch(`http://127.0.0.1:${target}/mcp`, { method, headers, body })
+      const type = answer.headers.get("content-type") ?? "application/json"
+      return new Response(answer.body, { status: answer.status, headers: { "content-type": type } })
     },
   })
   return server.port ?? 0
@@ -118,8 +70,6 @@ function passPipe(): number {
 
 function start(): number {
   switch (mode) {
-    case "tcp":
-      return passSockets()
     case "fetch":
       return passHttp()
     case "pipe":

@@ -1,6 +1,6 @@
 /**
- * Measures the built binary: `bun run bench [--check] [--json] [group …]`. The groups are calls, peers, cluster, results, lists,
- * pace, remotes, cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
+ * Measures the built binary: `bun run bench [--check] [--json] [group …]`. The groups are calls, stages,
+ * peers, cluster, hop, lists, pace, remotes, cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
  * half a minute, and exits with 1 if one of them is worse than recorded; `--record` records them. `--turns` measures how long
  * hostile inputs hold the event loop.
  *
@@ -15,12 +15,13 @@ import { measureCalls, measurePeers } from "./calls.ts"
 import { measureCluster } from "./cluster.ts"
 import { measureCold } from "./cold.ts"
 import { type Figure, isReached, type Measured, tableOf } from "./figure.ts"
+import { measureHop } from "./hop.ts"
 import { measureLists } from "./lists.ts"
 import { measureMemory } from "./memory.ts"
 import { measurePace } from "./pace.ts"
 import { measureRemotes } from "./remotes.ts"
-import { measureResults } from "./results.ts"
 import { startRig } from "./rig.ts"
+import { measureStages } from "./stages.ts"
 import { SVC } from "./targets.ts"
 
 const ROUNDS = 5
@@ -49,9 +50,10 @@ if (flags.includes("--guard") || flags.includes("--record")) {
 }
 const groups: Readonly<Record<string, () => Promise<Measured>>> = {
   calls: () => measureCalls(rig, ROUNDS),
+  stages: () => measureStages(rig, ROUNDS),
   peers: () => measurePeers(rig, ROUNDS),
   cluster: () => measureCluster(rig, ROUNDS),
-  results: () => measureResults(rig, ROUNDS),
+  hop: () => measureHop(rig, ROUNDS),
   lists: () => measureLists(rig, ROUNDS),
   cold: () => measureCold(ROUNDS),
   pace: () => measurePace(rig, ROUNDS),

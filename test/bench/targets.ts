@@ -76,12 +76,21 @@ export const startStatic = (file: string): Promise<Target> =>
 process.stdout.write(server.port + "\\n")`,
   ])
 
-/** Starts the minimal relay, a baseline. */
-export const startRaw = (): Promise<Target> =>
-  startPrinting([process.execPath, join(import.meta.dir, "raw.ts"), ...backend()])
+/** Starts the minimal relay, a baseline; with `--usable`, one that checks what any relay has to check. */
+export const startRaw = (...flags: "--usable"[]): Promise<Target> =>
+  startPrinting([process.execPath, join(import.meta.dir, "raw.ts"), ...flags, ...backend()])
+
+/** Starts an HTTP server that reads every request and answers 200. */
+export const startSink = (): Promise<Target> =>
+  startPrinting([
+    process.execPath,
+    "-e",
+    `const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: async (request) => (await request.arrayBuffer(), new Response()) })
+process.stdout.write(server.port + "\\n")`,
+  ])
 
 /** Starts a hop to an HTTP or stdio server that passes bytes on without reading them. */
-export const startPass = (mode: "tcp" | "fetch" | "pipe", ...to: string[]): Promise<Target> =>
+export const startPass = (mode: "fetch" | "pipe", ...to: string[]): Promise<Target> =>
   startPrinting([process.execPath, join(import.meta.dir, "pass.ts"), mode, ...to])
 
 /** Starts nginx as a reverse proxy of a server, with buffers for a whole megabyte. Returns undefined if nginx is not installed. */
@@ -135,12 +144,13 @@ export async function startSvc(
   servers: Readonly<Record<string, unknown>>,
   flags: readonly string[] = [],
   extra: object = {},
+  env: Readonly<Record<string, string>> = {},
 ): Promise<Instance> {
   const folder = mkdtempSync(join(tmpdir(), "svc-bench-"))
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: servers, ...extra }))
   const child = Bun.spawn({
     cmd: [SVC, "serve", "--config-dir", folder, "--port", "0", ...flags.map((flag) => flag.replace(FOLDER, folder))],
-    env: { PATH: process.env.PATH ?? "", HOME: folder },
+    env: { PATH: process.env.PATH ?? "", HOME: folder, ...env },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",
