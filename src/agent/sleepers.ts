@@ -74,15 +74,31 @@ export class Sleepers {
     const connections = connectionsOf(published.open)
     const until = Math.max(...connections.map(({ lastUsed, keptUntil }) => Math.max(lastUsed + after, keptUntil)))
     const left = until - this.deps.clock.now()
-    const isBusy = published.open.inFlight > 0 || connections.some(({ isAsking }) => isAsking)
-    if (isBusy || this.deps.isNeeded(spec.id)) this.watch(backend, after)
+    if (needOf(backend, this.deps.isNeeded) !== undefined) this.watch(backend, after)
     else if (left > 0) this.watch(backend, left)
-    else if (Object.keys(published.listing.failing ?? {}).length > 0) this.watch(backend, after)
     else {
       backend.sleep()
       this.deps.onsleep(spec, after)
     }
   }
+}
+
+/** What keeps a process from sleeping: running calls; a task, a subscription or a question; lists that it would not offer asleep. */
+export type Need =
+  | { readonly kind: "calls"; readonly count: number }
+  | { readonly kind: "open" }
+  | { readonly kind: "lists" }
+
+/** Returns what needs the process of a server; undefined if it may sleep. `isNeeded`: whether a task or a subscription does. */
+export function needOf(
+  { spec, published }: Pick<Backend, "spec" | "published">,
+  isNeeded: (id: string) => boolean,
+): Need | undefined {
+  const count = published?.open.inFlight ?? 0
+  if (count > 0) return { kind: "calls", count }
+  if (isNeeded(spec.id) || (published !== undefined && connectionsOf(published.open).some(({ isAsking }) => isAsking)))
+    return { kind: "open" }
+  return Object.keys(published?.listing.failing ?? {}).length > 0 ? { kind: "lists" } : undefined
 }
 
 // ---

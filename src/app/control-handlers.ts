@@ -1,5 +1,6 @@
 /** The requests that svc's own commands may send to a running svc over the control socket. */
 import type { ReloadResult } from "../agent/reload.ts"
+import { type Need, needOf } from "../agent/sleepers.ts"
 import type { Backend } from "../backend/backend.ts"
 import { isDozing } from "../backend/supervision.ts"
 import { knownTools } from "../catalog/listing.ts"
@@ -9,6 +10,7 @@ import { elsewhereText, type ServerSpec, slugOf } from "../config/server-spec.ts
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
+import { counted } from "../lib/text.ts"
 import { version } from "../lib/version.ts"
 import { HEALTH_LEVELS } from "../report/health.ts"
 import { statusOf, withProjects, withResultSizes } from "../report/status.ts"
@@ -82,6 +84,18 @@ function refuseElsewhere(spec: ServerSpec, command: Parameters<typeof elsewhereT
   if (where !== undefined) throw new RequestError("conflict", where)
 }
 
+/** Returns why a server may not sleep, and what its operator can do. */
+function awakeReason(need: Need, name: string): string {
+  switch (need.kind) {
+    case "calls":
+      return `is working on ${counted(need.count, "call")}; try again later`
+    case "open":
+      return `has a task, a subscription or a question that is open; try again later, or end it with \`svc mcp restart ${name}\``
+    case "lists":
+      return "has not answered all its lists: asleep, it would offer less"
+  }
+}
+
 type AnswerControl = (deps: ControlDeps, params: Params, gone: AbortSignal) => unknown
 
 type ControlMethod = { readonly audited: boolean; readonly answer: AnswerControl }
@@ -146,18 +160,8 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
         throw new RequestError("invalid_params", `${spec.name} is a remote server: svc runs no process of it`)
       if (spec.tuning.isolation === "session")
         throw new RequestError("invalid_params", `${spec.name} has a process for each session, which ends with it`)
-      if (published !== undefined && published.open.inFlight > 0)
-        throw new RequestError(
-          "conflict",
-          `${spec.name} is working on ${published.open.inFlight} calls; try again later`,
-        )
-      if (published?.open.connection.isAsking === true || runtime.agent.isNeeded(spec.id))
-        throw new RequestError(
-          "conflict",
-          `${spec.name} has a task, a subscription or a question that is open; try again later, or end it with \`svc mcp restart ${spec.name}\``,
-        )
-      if (Object.keys(published?.listing.failing ?? {}).length > 0)
-        throw new RequestError("conflict", `${spec.name} has not answered all its lists: asleep, it would offer less`)
+      const need = needOf(backend, (id) => runtime.agent.isNeeded(id))
+      if (need !== undefined) throw new RequestError("conflict", `${spec.name} ${awakeReason(need, spec.name)}`)
       if (state.kind === "waking" || state.kind === "awake")
         throw new RequestError("conflict", `${spec.name} is starting for a call; try again later`)
       if (published === undefined && !isDozing(state)) throw new UnavailableError(`${spec.name} is not connected`)

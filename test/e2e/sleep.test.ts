@@ -245,7 +245,7 @@ test("a server that is removed before it has listed fails its call and ends [sle
   const calling = it.call("hang")
   await eventually(() => it.log().includes("call hang"))
   const refused = await runSvc(["mcp", "sleep", "a", "--config-dir", it.svc.folder])
-  expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("is working on 1 calls")])
+  expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("is working on 1 call;")])
   await runSvc(["mcp", "remove", "a", "--config-dir", it.svc.folder, "--yes"])
   expect((await calling).result).toMatchObject({
     isError: true,
