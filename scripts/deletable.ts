@@ -36,6 +36,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
   notify: ["cli/notify.ts"],
   oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
   rest: ["cli/activity.ts"],
+  results: [],
   traces: [],
 }
 

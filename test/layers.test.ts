@@ -35,11 +35,9 @@ const FEATURE_PAIRS: Readonly<Record<string, string>> = {
 /** The tests of the core that do not compile without a feature: such a feature cannot be deleted. */
 const TESTS_WITH_FEATURES = [
   "store/contract.test.ts",
-  "report/metrics.test.ts",
   "call/destination.test.ts",
   "session/audit.test.ts",
   "session/dispatch.test.ts",
-  "session/sessions.test.ts",
   "serve/session-stream.test.ts",
 ]
 

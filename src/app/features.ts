@@ -88,16 +88,21 @@ export function openOwnFeatures(
 ): OwnFeatures {
   const folder = paths && join(paths.directory, ownName("results", paths))
   const results = openResults(resultBudget, { paths, folder, ttl, persist, replica }, (text) => log.warn(text))
+  // Lists, so that a feature goes with the lines that name it.
+  const sizes: readonly ReportedSizes[] = [results.sizes]
+  const closing: readonly (() => Promise<void>)[] = [results.close]
   const toolFinder = openFinder(agent, systemClock)
   let toolbox: Toolbox | undefined
   return {
     ownTools: [managementTools(() => toolbox), searchTools(toolFinder), results.tools],
     stages: [results.stage],
-    resultSizes: results.sizes,
+    resultSizes: { report: (server) => sizes.flatMap((one) => one.report(server)) },
     sweepResults() {
       if (folder !== undefined && existsSync(folder)) results.sweep()
     },
-    closeResults: results.close,
+    async closeResults() {
+      for (const close of closing) await close()
+    },
     offerTools(tools) {
       toolbox = tools
     },

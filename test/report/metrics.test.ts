@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
 import type { Snapshot } from "../../src/agent/snapshot.ts"
-import { ResultSizes } from "../../src/features/results/result-sizes.ts"
 import { exposition } from "../../src/report/metric-family.ts"
 import { families, Metrics } from "../../src/report/metrics.ts"
 
@@ -24,7 +23,7 @@ const text = (metrics: Metrics, snapshot = EMPTY) =>
       replica: undefined,
       uptimeSeconds: 1,
       version: "1.2.3",
-      results: new ResultSizes(),
+      results: { report: () => [] },
       spans: undefined,
       own: {
         memory: 90_000_000,

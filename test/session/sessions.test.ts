@@ -9,9 +9,6 @@ import type { RemoteReplicas } from "../../src/call/ports.ts"
 import { buildCatalog, type Catalog, emptyCatalog, withOwn } from "../../src/catalog/catalog.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
 import { identityOf } from "../../src/catalog/scope.ts"
-import type { ResultsPort } from "../../src/features/results/result-budget.ts"
-import { ResultSizes } from "../../src/features/results/result-sizes.ts"
-import { resultTools } from "../../src/features/results/results.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { keepKey, openSessionStore, type SessionStore, type StoredSession } from "../../src/store/session-store.ts"
@@ -361,26 +358,4 @@ test("a session is notified once of each list that a restart of its own process 
   expect(change(second)).toEqual(["notifications/resources/list_changed"])
   // A process may have a reason to send list_changed that its list does not show.
   expect(change({ ...second, prompts: [entry] })).toEqual(["notifications/prompts/list_changed"])
-})
-
-test("a session is notified of changed tools when the tool that reads stored results is added or removed [results:reload]", () => {
-  const spec = fakeSpec()
-  const listing = { ...fakePeer("legacy"), tools: [], prompts: [], resources: [], resourceTemplates: [] }
-  let catalog = buildCatalog([{ spec, listing }], emptyCatalog())
-  const gateway = fakeGateway({
-    directory: { catalogOf: () => catalog },
-    ownTools: [resultTools({ budget: 0, sizes: new ResultSizes() } as ResultsPort)],
-  })
-  const session = sessionOf("p")
-  const seen: unknown[] = []
-  session.open((text) => seen.push(JSON.parse(text).method) > 0)
-  session.begin(gateway, () => undefined)
-  const change = (resultBudget: number) => {
-    catalog = buildCatalog([{ spec: { ...spec, tuning: { ...spec.tuning, resultBudget } }, listing }], catalog)
-    session.catalogChanged(gateway)
-    return seen.splice(0)
-  }
-  expect(change(20_000)).toEqual(["notifications/tools/list_changed"])
-  expect(change(30_000)).toEqual([])
-  expect(change(0)).toEqual(["notifications/tools/list_changed"])
 })
