@@ -579,7 +579,8 @@ function headerMismatch(headers: Headers, method: string, params: Params, versio
   const source = methodOf(method).names
   if (source === undefined) return undefined
   const raw = headers.get("mcp-name")
-  if (raw === null) return method.startsWith("tasks/") ? undefined : "Mcp-Name is missing"
+  // What the body does not name is no matter of the header: the request is invalid.
+  if (raw === null) return method.startsWith("tasks/") || !(source in params) ? undefined : "Mcp-Name is missing"
   return decodeHeader(raw) === params[source]
     ? undefined
     : `Mcp-Name '${raw.slice(0, 80)}' does not match the body's ${source}`

@@ -615,6 +615,7 @@ describe("a faulty request of a modern client", () => {
     ["a state that is not a string", { name, arguments: args, requestState: 7, _meta: can }, {}, 200, -32602],
     ["an unknown log level", { name, arguments: args, _meta: level }, {}, 400, -32602],
     ["another name in the header", { name, arguments: args }, { "mcp-name": "test_elicitation" }, 400, -32020],
+    ["no name, in the body and the header", { arguments: args }, {}, 200, -32602],
     ["another method in the header", { name, arguments: args }, { "mcp-method": "tools/list" }, 400, -32020],
     ["another version in the header", { name }, { "mcp-protocol-version": "2025-11-25" }, 400, -32020],
     ["a capability that it lacks", { name, arguments: args }, {}, 400, -32021],
