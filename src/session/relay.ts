@@ -243,8 +243,11 @@ function brokenOff(error: BackendError, { request: { method }, span }: ClientCal
 function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | undefined {
   const { request, exchange, wrapper } = call
   if (!methodOf(request.method).isStreamed || wrapper !== undefined) return undefined
+  const isBridged = target.peer.era === "modern" && call.client.era === "legacy"
   const render = (message: Response) => {
-    const finished = rewrite({ kind: "message", message, size: 0 }, target, call)
+    // It may have to change, which a value that passes cannot.
+    if (isBridged && isObject(message.result) && typeof message.result.structuredContent === "string") return undefined
+    const finished = rewrite({ kind: "message", message, size: 0 }, target, call, true)
     return finished.kind === "done" ? finished.answer : undefined
   }
   return new StreamedAnswer(target.spec.name, render, () => exchange.openBody?.())
@@ -264,6 +267,7 @@ const NEEDLE_URI = encode('"uri"')
 const NEEDLE_TASK = encode('"taskId"')
 const NEEDLE_RESULT_TYPE = encode('"resultType"')
 const NEEDLE_SERVER_INFO = encode(`"${META_SERVER_INFO}"`)
+const NEEDLE_STRUCTURED = encode('"structuredContent"')
 const NEEDLE_TTL = encode('"ttlMs"')
 const NEEDLE_CACHE_SCOPE = encode('"cacheScope"')
 const COMPLETE = encode('"resultType":"complete"')
@@ -275,7 +279,7 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall, isLas
     outcome.kind === "frame" && (isLast || isValidResponse(outcome.frame, outcome.answer))
       ? unchanged(outcome, target, call)
       : undefined
-  return answer === undefined ? rewrite(outcome, target, call) : { kind: "done", answer }
+  return answer === undefined ? rewrite(outcome, target, call, isLast) : { kind: "done", answer }
 }
 
 /** Returns the answer in the bytes in which it arrived, with the client's id; undefined if more must change, or may have to. */
@@ -306,14 +310,20 @@ function eraChange(frame: Uint8Array, cacheable: boolean, from: Era, to: Era): "
   if (from === "legacy" && to === "legacy") return "nothing"
   const type = resultTypeIn(frame)
   const hints = cacheable && (contains(frame, NEEDLE_TTL) || contains(frame, NEEDLE_CACHE_SCOPE))
-  if (to === "legacy") return type !== "none" || hints || contains(frame, NEEDLE_SERVER_INFO) ? "rewrite" : "nothing"
+  if (to === "legacy") {
+    const isForeign = type !== "none" || contains(frame, NEEDLE_SERVER_INFO) || contains(frame, NEEDLE_STRUCTURED)
+    return isForeign || hints ? "rewrite" : "nothing"
+  }
   // Some modern servers omit the `resultType` that each result must have.
   if (type === "none") return hints ? "rewrite" : "complete"
   return from === "legacy" || type === "other" ? "rewrite" : "nothing"
 }
 
-/** Parses a backend's answer and returns it as the client receives it. Throws a BackendError for an invalid one. */
-function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Finish {
+/**
+ * Parses a backend's answer and returns it as the client receives it. Throws a BackendError for an invalid one. `isLast`: nothing puts
+ * large values into it after this.
+ */
+function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall, isLast: boolean): Finish {
   const { request, client } = call
   const { peer, spec } = target
   const cacheable = methodOf(request.method).isCacheable === true
@@ -340,8 +350,9 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
   if (peer.era === "modern" && client.era === "legacy" && result.resultType === "input_required")
     return { kind: "input", result }
   const named = rewriteResult(request.method, result, names, peer.era)
+  const isWhole = isLast || outcome.kind === "frame"
   const whole =
-    client.era === "modern" ? completed(named, peer.era, cacheable) : legacyResult(named, peer.era, cacheable)
+    client.era === "modern" ? completed(named, peer.era, cacheable) : legacyResult(named, peer.era, cacheable, isWhole)
   const answer: Answer = {
     frame: JSON.stringify({ ...message, id: request.id, result: whole }),
     outcome: isToolCall && result.isError === true ? "tool_error" : "ok",
@@ -371,9 +382,9 @@ function completed(result: Params, era: Era, cacheable: boolean): Params {
 
 /**
  * Returns a result without the members that legacy results lack, if it is a modern server's. A `resultType` that svc does
- * not know stays: without it the result would mean something else.
+ * not know stays: without it the result would mean something else. `isWhole`: no value is a placeholder.
  */
-function legacyResult(result: Params, era: Era, cacheable: boolean): Params {
+function legacyResult(result: Params, era: Era, cacheable: boolean, isWhole: boolean): Params {
   if (era === "legacy") return result
   const changed: Record<string, unknown> = { ...result }
   if (result.resultType === "complete") delete changed.resultType
@@ -381,6 +392,10 @@ function legacyResult(result: Params, era: Era, cacheable: boolean): Params {
     delete changed.ttlMs
     delete changed.cacheScope
   }
+  const { structuredContent: content } = result
+  // Legacy clients refuse a result with other structured content than an object. The official SDKs wrap it in the same way.
+  if (content !== undefined && !isObject(content) && (isWhole || typeof content !== "string"))
+    changed.structuredContent = { result: content }
   return withoutServerInfo(changed)
 }
 

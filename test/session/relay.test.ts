@@ -401,6 +401,19 @@ describe("the resultType of an answer", () => {
     expect(await ask("modern", own, { client: "legacy" })).toMatchObject({ result: own })
   })
 
+  test("with structured content that is no object reaches legacy clients in one [protocol:legacy-words]", async () => {
+    for (const type of [{ resultType: "complete" }, {}])
+      for (const value of [[1, 2], "text", 7, false, null]) {
+        const body = { ...type, content: [], structuredContent: value }
+        const wrapped = { content: [], structuredContent: { result: value } }
+        const as = async (client: Era, peer: Era) => ((await ask(peer, body, { client })) as Answer).result
+        expect(await as("legacy", "modern")).toEqual(wrapped)
+        expect(await as("modern", "modern")).toMatchObject({ structuredContent: value })
+        // A legacy server's content is as its client would get it without svc.
+        expect(await as("legacy", "legacy")).toEqual(body)
+      }
+  })
+
   test("of a modern server fails the call if it may not send it to this client [protocol:result-type]", async () => {
     for (const [body, reason] of [
       [{ resultType: 5 }, "s: answered with a resultType that is no string"],
