@@ -1165,8 +1165,13 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server without state and modern tasks must not present requests to a client through a member that its era does not define",
   },
+  "remote:progress-order": {
+    says: "svc posts a client's answer to a remote server once the server has accepted the client's progress, or after a second",
+    from: "choice",
+    why: "each goes in a request of its own, and the official SDK drops progress that comes after the answer",
+  },
   "protocol:legacy-words": {
-    says: "for a legacy client, svc removes resultType complete, the server's name in _meta, and cache hints from the result of a modern server",
+    says: "for a legacy client, svc removes resultType complete, the server's name in _meta, and cache hints from the result of a modern server, and puts structured content that is no object into one",
     from: "choice",
     why: "the client's revision does not define them, and a client that validates results strictly would refuse them",
   },

@@ -22,6 +22,7 @@ import {
   unexpectedType,
 } from "./http.ts"
 import { HttpStatusError } from "./negotiate.ts"
+import { progressInOrder } from "./progress-order.ts"
 import { isTemporary } from "./session-refusal.ts"
 
 /**
@@ -40,12 +41,15 @@ export class SseTransport implements ClientTransport {
   private isChecking = false
   /** Whether the server has accepted a ping. */
   private acceptsPings = false
+  private readonly inOrder: ReturnType<typeof progressInOrder>
 
   private constructor(
     private readonly launch: RemoteLaunch,
     private readonly events: RemoteEvents,
     private readonly deps: RemoteDeps,
-  ) {}
+  ) {
+    this.inOrder = progressInOrder(deps.clock)
+  }
 
   /** Opens the stream and waits for its endpoint. Rejects with the transport's failure. */
   static async open(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Promise<SseTransport> {
@@ -60,19 +64,7 @@ export class SseTransport implements ClientTransport {
   }
 
   send(frame: Uint8Array | string, about: Outgoing): void {
-    if (this.isClosed) return
-    const { number, method } = about
-    const posted = this.post(frame, about).then(() => {
-      this.acceptsPings ||= method === "ping"
-    })
-    posted.catch((error: unknown) => {
-      if (this.isClosed) return
-      if (number !== undefined) this.events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
-      if (this.isSettled && isStatusRefusal(error)) void this.checkSession(method === "ping")
-      if (!(error instanceof NetworkError)) return
-      if (this.isSettled && !PINGS.has(method)) this.events.onsuspect?.()
-      else this.lose(error.message)
-    })
+    if (!this.isClosed) this.inOrder(about, () => this.deliver(frame, about))
   }
 
   settle(): void {
@@ -152,6 +144,22 @@ export class SseTransport implements ClientTransport {
   private take({ event, data }: ServerSentEvent, url: string): void {
     if (event === "endpoint") this.endpoint.resolve(new URL(data === undefined ? "" : decode(data), url).href)
     else if (data !== undefined && data.length > 0) this.events.onframe(data)
+  }
+
+  /** Posts one frame and handles a refusal. Never rejects. */
+  private async deliver(frame: Uint8Array | string, about: Outgoing): Promise<void> {
+    const { number, method } = about
+    try {
+      await this.post(frame, about)
+      this.acceptsPings ||= method === "ping"
+    } catch (error) {
+      if (this.isClosed) return
+      if (number !== undefined) this.events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
+      if (this.isSettled && isStatusRefusal(error)) void this.checkSession(method === "ping")
+      if (!(error instanceof NetworkError)) return
+      if (this.isSettled && !PINGS.has(method)) this.events.onsuspect?.()
+      else this.lose(error.message)
+    }
   }
 
   private async post(frame: Uint8Array | string, about: Outgoing): Promise<void> {

@@ -47,6 +47,7 @@ import {
   unexpectedType,
 } from "./http.ts"
 import { classify } from "./negotiate.ts"
+import { progressInOrder } from "./progress-order.ts"
 import {
   errorIn,
   isAnswer,
@@ -94,19 +95,22 @@ export class StreamableHttpTransport implements ClientTransport {
   /** The refusal of the ping for which svc has opened the last session. */
   private refusedPing: ServerRefusal | undefined
   private closed = false
+  private readonly inOrder: ReturnType<typeof progressInOrder>
 
   constructor(
     private readonly launch: RemoteLaunch,
     private readonly events: RemoteEvents,
     private readonly deps: RemoteDeps,
-  ) {}
+  ) {
+    this.inOrder = progressInOrder(deps.clock)
+  }
 
   get hasSession(): boolean {
     return this.session !== undefined
   }
 
   send(frame: Uint8Array | string, about: Outgoing): void {
-    if (!this.closed) void this.deliver(frame, about)
+    if (!this.closed) this.inOrder(about, () => this.deliver(frame, about))
   }
 
   abandon(number: number, reason?: string): void {

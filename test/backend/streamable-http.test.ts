@@ -64,8 +64,34 @@ async function open(
   transport.settle?.("legacy", "2025-11-25")
   const notify = (method: string) =>
     transport.send(JSON.stringify({ jsonrpc: "2.0", method }), { number: undefined, method })
-  return Object.assign(ask, { notify })
+  const answer = () =>
+    transport.send(JSON.stringify({ jsonrpc: "2.0", id: "q", result: {} }), { number: undefined, method: undefined })
+  return Object.assign(ask, { notify, answer })
 }
+
+test("an answer of a client is posted when the server has accepted the progress before it [remote:progress-order]", async () => {
+  const server = forgetful(() => new Response(null, { status: 404 }))
+  const accepting = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  const posted: (string | undefined)[] = []
+  const client = await open({
+    async fetch(url, init) {
+      const { method, id } = JSON.parse(String(init.body ?? "{}")) as Message
+      posted.push(method ?? id)
+      if (method === "notifications/progress") await accepting.promise
+      if (id === "q") answered.resolve()
+      return server.fetch(url, init)
+    },
+  })
+  client.notify("notifications/progress")
+  client.answer()
+  await client("tools/list")
+  expect(posted).not.toContain("q")
+  accepting.resolve()
+  await answered.promise
+  expect(posted).toContain("notifications/progress")
+  expect(posted.at(-1)).toBe("q")
+})
 
 describe("a session that the server has forgotten", () => {
   const refusals: readonly (readonly [string, () => Response])[] = [
