@@ -625,7 +625,10 @@ function sessionFor({ http, scope, principal, deps }: Received): Session {
 }
 
 const unsupportedVersion = (version: string): RequestError =>
-  new RequestError("invalid_request", `Unsupported protocol version: ${version.slice(0, 40)}`)
+  new RequestError("invalid_request", `Unsupported protocol version: ${version.slice(0, 40)} (supported: ${SUPPORTED})`)
+
+/** Named in the refusal, as the official servers do: it may be all that a client learns. */
+const SUPPORTED = [...MODERN_VERSIONS, ...LEGACY_VERSIONS].join(", ")
 
 /** Renders an error as a JSON-RPC error, with the id of the request if it is known. */
 function refuse(error: unknown, { deps }: Received, headers?: Readonly<Record<string, string>>, id?: Id): Response {

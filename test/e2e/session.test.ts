@@ -593,6 +593,8 @@ describe("a faulty request of a legacy client", () => {
     const session = await initialize(`${svc.url}/mcp`)
     const answer = await post(`${svc.url}/mcp`, message, session, headers)
     expect([answer.status, JSON.parse(answer.body).error.code]).toEqual([status, code])
+    if (Object.hasOwn(headers, "mcp-protocol-version"))
+      expect(answer.body).toContain("x (supported: 2026-07-28, 2025-11-25, 2025-06-18")
   })
 })
 
