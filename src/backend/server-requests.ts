@@ -237,7 +237,8 @@ const UNKNOWN_CALLER: Caller = {
 const INCAPABLE_CALLER: Caller = {
   session: {},
   notify: () => undefined,
-  ask: (method) => Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`)),
+  ask: (method) =>
+    Promise.reject(new PeerError(RPC_CODE.methodNotFound, `Method not found: the client does not support ${method}`)),
 }
 
 const isNobody = (verdict: Verdict): boolean => verdict === "several" || verdict === "unknown" || verdict === "none"

@@ -91,12 +91,17 @@ export function missingCapability(
   }
 }
 
-/** Returns the error for a server request that needs a capability that the client lacks. 2025-11-25: Elicitation, Error Handling. */
+/**
+ * Returns the error for a server request that needs a capability that the client lacks, in the words that a server on the official
+ * SDK gets without svc: tools pass them on. 2025-11-25: Elicitation, Error Handling.
+ */
 export function lackingCapability(missing: Params, { elicitation }: Params, method: string): PeerError {
-  if ("elicitation" in missing && elicitation !== undefined)
-    return new PeerError(RPC_CODE.invalidParams, "The client does not support this mode of elicitation")
+  if (isObject(missing.elicitation)) {
+    const code = elicitation === undefined ? RPC_CODE.methodNotFound : RPC_CODE.invalidParams
+    return new PeerError(code, `Client does not support ${Object.keys(missing.elicitation).join()} elicitation.`)
+  }
   const what = "sampling" in missing && isObject(missing.sampling) && "tools" in missing.sampling ? " with tools" : ""
-  return new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}${what}`)
+  return new PeerError(RPC_CODE.methodNotFound, `Method not found: the client does not support ${method}${what}`)
 }
 
 /** Servers must not send tools to a client that does not declare them. 2025-11-25: Sampling, Capabilities. */

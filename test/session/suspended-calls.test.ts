@@ -226,13 +226,20 @@ test("a client without tools in sampling gets no tools, and a mode that it does 
   expect(missingCapability({ sampling: {} }, "sampling/createMessage", tools)).toEqual({ sampling: { tools: {} } })
   expect(missingCapability({ sampling: { tools: {} } }, "sampling/createMessage", tools)).toBeUndefined()
   expect(missingCapability({ sampling: {} }, "sampling/createMessage", { messages: [] })).toBeUndefined()
-  const codeOf = (capabilities: Params, method: string, params: Params) => {
+  const refusal = (capabilities: Params, method: string, params: Params) => {
     const missing = missingCapability(capabilities, method, params)
-    return missing && lackingCapability(missing, capabilities, method).code
+    if (missing === undefined) return undefined
+    const { code, message } = lackingCapability(missing, capabilities, method)
+    return [code, message]
   }
-  expect(codeOf({ elicitation: { form: {} } }, "elicitation/create", { mode: "url" })).toBe(-32602)
-  expect(codeOf({}, "elicitation/create", {})).toBe(-32601)
-  expect(codeOf({ sampling: {} }, "sampling/createMessage", tools)).toBe(-32601)
+  const url = "Client does not support url elicitation."
+  const form = "Client does not support form elicitation."
+  expect(refusal({ elicitation: { form: {} } }, "elicitation/create", { mode: "url" })).toEqual([-32602, url])
+  expect(refusal({ elicitation: { url: {} } }, "elicitation/create", {})).toEqual([-32602, form])
+  expect(refusal({}, "elicitation/create", {})).toEqual([-32601, form])
+  expect(refusal({}, "elicitation/create", { mode: "url" })).toEqual([-32601, url])
+  const noTools = "Method not found: the client does not support sampling/createMessage with tools"
+  expect(refusal({ sampling: {} }, "sampling/createMessage", tools)).toEqual([-32601, noTools])
 })
 
 test("a server that requests the roots of a client without roots gets an empty list, and the call goes on", async () => {
