@@ -1,9 +1,10 @@
 /** Runs commands that end by themselves and print little: those of references to secrets, and those of notifications. */
+import { type Clock, withTimeout } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { createReaper, type Reaper } from "./reaper.ts"
 
 /** How a command has ended, and the beginning of what it has printed: one byte more than `maxBytes` if that is too much. */
-type ShortCommandOutcome = { readonly exitCode: number; readonly stdout: string; readonly stderr: string }
+type ShortCommandOutcome = { readonly exitCode: number; readonly stdout: Uint8Array; readonly stderr: string }
 
 type ShortCommandOptions = {
   /** The text on its stdin. */
@@ -28,9 +29,11 @@ type RunShortCommand = (
 export function createShortCommands({
   folder,
   parent,
+  clock,
 }: {
   readonly folder: string
   readonly parent: Readonly<Record<string, string | undefined>>
+  readonly clock: Clock
 }): RunShortCommand {
   const env = Object.fromEntries(Object.entries(parent).filter(([name]) => !name.startsWith("SVC_")))
   let reaper: Promise<Reaper> | undefined
@@ -61,12 +64,13 @@ export function createShortCommands({
     signal.addEventListener("abort", end)
     if (signal.aborted) end()
     try {
-      const stdout = child.stdout instanceof ReadableStream ? beginOf(child.stdout, maxBytes ?? 0, end) : ""
-      const stderr = child.stderr instanceof ReadableStream ? beginOf(child.stderr, MAX_STDERR_BYTES) : ""
+      const stdout = beginOf(child.stdout, maxBytes ?? 0, end)
+      const stderr = beginOf(child.stderr, MAX_STDERR_BYTES)
       const exitCode = await child.exited
-      // What it has started would keep the pipes open.
+      // What it has started would keep the pipes open; what has left its group, such as a daemon, still does.
       end()
-      return { exitCode, stdout: await stdout, stderr: await stderr }
+      await withTimeout(clock, DRAIN_MS, Promise.all([stdout.read, stderr.read]))
+      return { exitCode, stdout: stdout.close(), stderr: new TextDecoder().decode(stderr.close()) }
     } finally {
       signal.removeEventListener("abort", end)
       group.close()
@@ -78,6 +82,8 @@ export function createShortCommands({
 
 const WINDOWS = process.platform === "win32"
 const MAX_STDERR_BYTES = 64 * 1024
+/** How long the pipes of a command that has ended are read: what it has printed is in them already. */
+const DRAIN_MS = 500
 
 /** Opens what ends the commands if svc is killed. */
 async function openReaper(): Promise<Reaper> {
@@ -86,15 +92,35 @@ async function openReaper(): Promise<Reaper> {
   return createJobReaper(() => undefined)
 }
 
-/** Returns what a stream has, up to `most` bytes and one more. Calls `onlong` if there is more, and drops the rest. */
-async function beginOf(stream: ReadableStream<Uint8Array>, most: number, onlong?: () => void): Promise<string> {
+/** A stream of a child, or what stands in place of one that nobody reads. */
+type Readable = ReadableStream<Uint8Array> | number | undefined
+
+/** The beginning of a stream. `read` resolves at its end; `close` gives up the rest, and returns what was read. */
+type BeginOfStream = { readonly read: Promise<void>; close(): Uint8Array }
+
+/** Reads up to `most` bytes of a stream and one more. Calls `onlong` if there is more, and drops the rest. */
+function beginOf(stream: Readable, most: number, onlong?: () => void): BeginOfStream {
+  if (stream === undefined || typeof stream === "number")
+    return { read: Promise.resolve(), close: () => new Uint8Array() }
+  const reader = stream.getReader()
   const chunks: Uint8Array[] = []
   let length = 0
-  for await (const chunk of stream) {
-    if (length > most) continue
-    chunks.push(chunk)
-    length += chunk.length
-    if (length > most) onlong?.()
+  const read = async () => {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      if (length > most) continue
+      chunks.push(value)
+      length += value.length
+      if (length > most) onlong?.()
+    }
   }
-  return new TextDecoder().decode(Buffer.concat(chunks).subarray(0, most + 1))
+  return {
+    read: read(),
+    close() {
+      // A stream that has failed has ended, too.
+      void reader.cancel().catch(() => undefined)
+      return Buffer.concat(chunks).subarray(0, most + 1)
+    },
+  }
 }

@@ -1,9 +1,10 @@
 /** Commands that end by themselves, run as real programs. */
 import { expect, test } from "bun:test"
 import { createShortCommands } from "../../src/backend/short-command.ts"
+import { systemClock } from "../../src/lib/clock.ts"
 import { isAlive } from "../process.ts"
 
-const run = createShortCommands({ folder: import.meta.dir, parent: { PATH: process.env.PATH } })
+const run = createShortCommands({ folder: import.meta.dir, parent: { PATH: process.env.PATH }, clock: systemClock })
 const never = new AbortController().signal
 
 test.skipIf(process.platform === "win32")(
@@ -17,9 +18,20 @@ test.skipIf(process.platform === "win32")(
     const [pid, ...words] = stderr.trim().split(" ")
     expect({ exitCode, stdout, words, left: isAlive(Number(pid)) }).toEqual({
       exitCode: 3,
-      stdout: "",
+      stdout: new Uint8Array(),
       words: ["value", "a", "text"],
       left: false,
     })
+  },
+)
+
+test.skipIf(process.platform === "win32")(
+  "what a command has printed is there soon after its end, though a session of its own holds the pipe open [secrets:commands]",
+  async () => {
+    const daemon = 'require("node:child_process").spawn("sleep", ["600"], { detached: true, stdio: "inherit" })'
+    const script = `process.stderr.write(String(${daemon}.pid)); process.stdout.write("value"); process.exit(0)`
+    const { exitCode, stdout, stderr } = await run(["bun", "-e", script], never, { maxBytes: 100 })
+    process.kill(Number(stderr))
+    expect([exitCode, new TextDecoder().decode(stdout)]).toEqual([0, "value"])
   },
 )

@@ -1,5 +1,6 @@
 /** The network and the programs of this machine, for notifications. */
 import { createShortCommands } from "../../backend/short-command.ts"
+import { systemClock } from "../../lib/clock.ts"
 import type { Senders } from "./send.ts"
 
 /** Returns the senders of this machine. Commands run in `folder`, the folder of the configuration, without SVC_* of svc itself. */
@@ -8,7 +9,7 @@ export function systemSenders(
   parent: Readonly<Record<string, string | undefined>>,
   commands: () => boolean,
 ): Senders {
-  const run = createShortCommands({ folder, parent })
+  const run = createShortCommands({ folder, parent, clock: systemClock })
   return {
     send: (url, init) => fetch(url, { ...init, redirect: "manual" }),
     now: () => Date.now(),

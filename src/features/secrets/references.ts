@@ -26,7 +26,7 @@ export type SecretSources = {
   command(words: readonly string[], signal: AbortSignal): Promise<CommandOutcome>
 }
 
-export type CommandOutcome = { readonly exitCode: number; readonly stdout: string; readonly stderr: string }
+export type CommandOutcome = { readonly exitCode: number; readonly stdout: Uint8Array; readonly stderr: string }
 
 type ReferencesDeps = {
   readonly sources: SecretSources
@@ -217,15 +217,18 @@ export class References {
       const bytes = this.deps.sources.file(path)
       if (bytes.length > MAX_BYTES)
         return { problem: `and the file is longer than ${MAX_BYTES} bytes; a secret is shorter` }
-      const value = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "")
+      const value = textOf(bytes)
+      if (value === undefined)
+        return {
+          problem: `and ${path} cannot be read: the file is not UTF-8 text; correct the file or the path, then run \`svc secret refresh\``,
+        }
       // It may be written at the moment: a server keeps the value that it has.
       return value === ""
         ? { problem: `and ${path} is empty; write the secret to it, then run \`svc secret refresh\`` }
         : { value }
     } catch (error) {
       const { code = "" } = error as NodeJS.ErrnoException
-      const reason =
-        error instanceof TypeError ? "the file is not UTF-8 text" : (FILE_PROBLEMS[code] ?? messageOf(error))
+      const reason = FILE_PROBLEMS[code] ?? messageOf(error)
       return {
         problem: `and ${path} cannot be read: ${reason}; correct the file or the path, then run \`svc secret refresh\``,
       }
@@ -243,12 +246,16 @@ export class References {
       return { problem: "which names no command; write one, such as ${cmd:op read op://vault/item/field}" }
     try {
       const { exitCode, stdout, stderr } = await this.deps.sources.command(words, signal)
-      if (Buffer.byteLength(stdout) > MAX_BYTES)
+      if (stdout.length > MAX_BYTES)
         return {
           problem: `and ${program} printed more than ${MAX_BYTES} bytes; make it print only the secret, then run \`svc secret refresh\``,
         }
       if (exitCode === 0) {
-        const value = stdout.replace(/\r?\n$/, "")
+        const value = textOf(stdout)
+        if (value === undefined)
+          return {
+            problem: `and ${program} printed what is no UTF-8 text; make it print text, for example base64, then run \`svc secret refresh\``,
+          }
         return value === "" ? { problem: `and ${program} printed nothing; run the command by hand` } : { value }
       }
       const last = createRedactor([]).maskCredentials(
@@ -293,6 +300,15 @@ const OVERDUE: ResolvedReference = {
 const PENDING: ResolvedReference = { problem: "whose value svc is still waiting for" }
 const COMMANDS_OFF =
   'and commands are off; write "allowCommands": true at the top level of mcp.json in the configuration directory, or start svc with --allow-commands'
+
+/** Returns the text of a value without the line break at its end; undefined if it is not UTF-8. */
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "")
+  } catch {
+    return undefined
+  }
+}
 
 /** Refuses a value that no variable, argument or header can have. */
 function withoutNul(scheme: string, outcome: ResolvedReference): ResolvedReference {

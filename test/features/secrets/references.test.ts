@@ -26,7 +26,7 @@ function stage(
       },
       async command(words, signal) {
         told(`cmd:${words.join("|")}`)
-        return sources.command?.(words, signal) ?? { exitCode: 0, stdout: "from a command\n", stderr: "" }
+        return sources.command?.(words, signal) ?? { exitCode: 0, stdout: Buffer.from("from a command\n"), stderr: "" }
       },
     },
     clock,
@@ -117,9 +117,14 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
     },
     async command([program]): Promise<CommandOutcome> {
       if (program === "absent") throw new Error("the program is not found")
-      if (program === "nul") return { exitCode: 0, stdout: "a\0b", stderr: "" }
-      if (program === "long") return { exitCode: 137, stdout: "x".repeat(65_537), stderr: "" }
-      return { exitCode: program === "empty" ? 0 : 3, stdout: "", stderr: "first\nno session: token=abcdef123456\n" }
+      if (program === "binary") return { exitCode: 0, stdout: Uint8Array.of(97, 0xff, 0xfe), stderr: "" }
+      if (program === "nul") return { exitCode: 0, stdout: Buffer.from("a\0b"), stderr: "" }
+      if (program === "long") return { exitCode: 137, stdout: Buffer.from("x".repeat(65_537)), stderr: "" }
+      return {
+        exitCode: program === "empty" ? 0 : 3,
+        stdout: Buffer.from(""),
+        stderr: "first\nno session: token=abcdef123456\n",
+      }
     },
   })
   const wanted: Readonly<Record<string, string>> = {
@@ -132,6 +137,7 @@ test("what fails says why and what to do, without a value [secrets:failure]", as
     "file:long": "longer than 65536 bytes",
     "file:empty": "/etc/svc/empty is empty; write the secret to it",
     "cmd:absent": "absent cannot run: the program is not found",
+    "cmd:binary": "binary printed what is no UTF-8 text; make it print text",
     "cmd:empty": "empty printed nothing",
     "cmd:long": "long printed more than 65536 bytes; make it print only the secret",
     "cmd:fails": "fails ended with exit code 3: no session: token=[REDACTED]",
@@ -159,7 +165,7 @@ test("a slow source delays a load for two seconds at most, and its value is told
   await clock.pass(2000)
   await loaded
   expect([references.lookUp("cmd:op"), late.count]).toEqual([{ problem: expect.stringContaining("waiting") }, 0])
-  answer.resolve({ exitCode: 0, stdout: "value", stderr: "" })
+  answer.resolve({ exitCode: 0, stdout: Buffer.from("value"), stderr: "" })
   await clock.pass(0)
   expect([references.lookUp("cmd:op"), late.count]).toEqual([{ value: "value" }, 1])
 })
@@ -211,14 +217,14 @@ test("a command that hangs delays neither values that come late nor retries of o
       if (program === "hangs") return new Promise(() => {})
       if (program === "slow") return slow.promise
       failures++
-      return { exitCode: 1, stdout: "", stderr: "" }
+      return { exitCode: 1, stdout: Buffer.from(""), stderr: "" }
     },
   })
   const env = { A: "${cmd:hangs}", B: "${cmd:slow}", C: "${cmd:fails}" }
   const loaded = load(env)
   await clock.pass(2000)
   await loaded
-  slow.resolve({ exitCode: 0, stdout: "value", stderr: "" })
+  slow.resolve({ exitCode: 0, stdout: Buffer.from("value"), stderr: "" })
   await clock.pass(0)
   expect([references.lookUp("cmd:slow"), late.count, failures]).toEqual([{ value: "value" }, 1, 1])
   // The load that a late value causes joins the question that is open.

@@ -41,7 +41,7 @@ test.skipIf(process.platform === "win32")("a command that prints too much is end
   expect([long.exitCode === 0, long.stdout.length]).toEqual([false, MAX_BYTES + 1])
   // What it says besides does not end it.
   const loud = await sh("head -c 200000 /dev/zero >&2; echo value")
-  expect([loud.exitCode, loud.stdout]).toEqual([0, "value\n"])
+  expect([loud.exitCode, String(Buffer.from(loud.stdout))]).toEqual([0, "value\n"])
 })
 
 test("a command gets no variable of svc itself, and a program that does not exist is named [secrets:commands]", async () => {
@@ -49,6 +49,6 @@ test("a command gets no variable of svc itself, and a program that does not exis
     [process.execPath, "-e", "console.log(process.env.SVC_TOKEN)"],
     new AbortController().signal,
   )
-  expect(stdout.trim()).toBe("undefined")
+  expect(String(Buffer.from(stdout)).trim()).toBe("undefined")
   await expect(command(["svc-no-such-program"], new AbortController().signal)).rejects.toThrow("is not found")
 })
