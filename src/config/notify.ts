@@ -1,9 +1,11 @@
 /** Whom svc tells about problems: `notify` in mcp.json. */
 import type { Issue } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { headerCredentials } from "./credentials.ts"
 import { type Document, issueAt } from "./document.ts"
 import { type EnvironmentSources, lookUpVariable, schemeOf } from "./environment.ts"
+import { keysIn, keyText } from "./found-keys.ts"
 import { schemas } from "./lazy-schema.ts"
 import type { AlertKind } from "./schema.ts"
 import { substitute } from "./substitution.ts"
@@ -15,6 +17,8 @@ export type NotifyTarget = {
   readonly on: readonly AlertKind[]
   /** Milliseconds. */
   readonly downAfter: number
+  /** The values of its references, and what looks like a key in the words of its command. */
+  readonly secrets: readonly string[]
   readonly to:
     | {
         readonly kind: "webhook"
@@ -43,13 +47,21 @@ export function readNotifyTargets(
   const targets = parsed.data.flatMap(
     ({ url, secret, headers = {}, command, args = [], ...rest }, at): NotifyTarget[] => {
       const problems: string[] = []
+      const secrets = new Set<string>()
       const resolved = (text: string): string => {
         const { text: value, missing } = substitute(text, (variable) => {
-          if (schemeOf(variable) === undefined) return lookUpVariable(variable, sources)?.value
+          if (schemeOf(variable) === undefined) {
+            const set = lookUpVariable(variable, sources)
+            if (set !== undefined && (set.from === ".env" || isSecretName(variable))) secrets.add(set.value)
+            return set?.value
+          }
           const found = sources.references?.(variable)
           // Who only checks the file does not ask for it.
           if (found === undefined) return `\${${variable}}`
-          if ("value" in found) return found.value
+          if ("value" in found) {
+            secrets.add(found.value)
+            return found.value
+          }
           problems.push(`refers to \${${variable}}, ${found.problem}`)
           return ""
         })
@@ -59,18 +71,23 @@ export function readNotifyTargets(
       const on = rest.on ?? ALERT_KINDS
       const downAfter = rest.downAfter ?? DOWN_AFTER_MS
       const name = `notify[${at}]`
-      const target: NotifyTarget =
+      const to: NotifyTarget["to"] =
         url === undefined
-          ? {
-              label: `${name} (${command})`,
-              on,
-              downAfter,
-              to: { kind: "command", words: [command ?? "", ...args].map(resolved) },
-            }
-          : webhook(name, { on, downAfter }, resolved(url), {
+          ? { kind: "command", words: [command ?? "", ...args].map(resolved) }
+          : {
+              kind: "webhook",
+              url: resolved(url),
               headers: Object.fromEntries(Object.entries(headers).map(([key, value]) => [key, resolved(value)])),
               secret: secret === undefined ? undefined : resolved(secret),
-            })
+            }
+      if (to.kind === "command") {
+        const [first = "", ...words] = to.words
+        const settings = { command: first, args: words }
+        for (const key of keysIn(settings)) secrets.add(keyText(settings, key))
+      }
+      const label = to.kind === "command" ? `${name} (${command})` : name + hostIn(to.url)
+      const known = [...secrets].filter((one) => one.length >= LEAST_SECRET_CHARS)
+      const target: NotifyTarget = { label, on, downAfter, secrets: known, to }
       if (problems.length === 0 && target.to.kind === "webhook" && !isWebAddress(target.to.url))
         problems.push("its url is not an address that begins with http:// or https://")
       const path = ["notify", at]
@@ -81,10 +98,10 @@ export function readNotifyTargets(
   return { targets, issues }
 }
 
-/** Returns what must not be shown of targets: addresses of webhooks often contain a key. */
+/** Returns what must not be shown of targets: the values of their references, and keys, which addresses of webhooks often contain. */
 export const notifySecrets = (targets: readonly NotifyTarget[]): readonly string[] =>
-  targets.flatMap(({ to }) => {
-    if (to.kind === "command") return []
+  targets.flatMap(({ to, secrets }) => {
+    if (to.kind === "command") return secrets
     const { pathname, search, username, password } = new URL(to.url)
     const parts = [
       username,
@@ -93,6 +110,7 @@ export const notifySecrets = (targets: readonly NotifyTarget[]): readonly string
       search.slice(1),
     ]
     return [
+      ...secrets,
       ...parts.filter((part) => part !== ""),
       ...Object.values(to.headers).flatMap(headerCredentials),
       ...(to.secret === undefined ? [] : [to.secret]),
@@ -104,16 +122,11 @@ export const notifySecrets = (targets: readonly NotifyTarget[]): readonly string
 const DOWN_AFTER_MS = 5 * 60_000
 /** Shorter parts of an address are words. */
 const LEAST_KEY_CHARS = 16
+/** Shorter values occur in many texts. */
+const LEAST_SECRET_CHARS = 6
 
 /** Whether a text is the address of a webhook, or a reference whose value is not known here. */
 const isWebAddress = (text: string): boolean => text.startsWith("${") || (/^https?:/i.test(text) && URL.canParse(text))
 
-function webhook(
-  name: string,
-  rest: Pick<NotifyTarget, "on" | "downAfter">,
-  url: string,
-  to: Pick<Extract<NotifyTarget["to"], { kind: "webhook" }>, "headers" | "secret">,
-): NotifyTarget {
-  const host = URL.canParse(url) ? ` (${new URL(url).host})` : ""
-  return { label: `${name}${host}`, ...rest, to: { kind: "webhook", url, ...to } }
-}
+/** Returns the host of an address for a label. */
+const hostIn = (url: string): string => (URL.canParse(url) ? ` (${new URL(url).host})` : "")

@@ -94,7 +94,7 @@ const namesSecret = (name: unknown, mask: Mask): boolean =>
 const MAX_SECRET = 8192
 
 /** Members that the settings of a server have: their keys are found as those in mcp.json. */
-const SERVER_KEYS = ["env", "headers", "args", "url", "oauth"]
+const SERVER_KEYS = ["env", "headers", "args", "url", "serverUrl", "httpUrl", "oauth"]
 const MAX_REMEMBERED_CHARS = 200
 const MAX_REMEMBERED = 1000
 const MAX_NAME = 200

@@ -34,6 +34,10 @@ test("settings of a server are masked by the rule for mcp.json", () => {
   const masked = maskArguments({ server, key: "ISSUE-1" }, mask)
   expect(JSON.stringify(masked)).not.toContain("canary")
   expect(masked).toMatchObject({ server: { command: "x", env: { MODE: "x" } }, key: "ISSUE-1" })
+  for (const member of ["url", "serverUrl", "httpUrl"])
+    expect(maskArguments({ [member]: "https://mcp.zapier.com/api/mcp/s/canary-of-a-path/mcp" }, mask)).toEqual({
+      [member]: "https://mcp.zapier.com/api/mcp/s/•••/mcp",
+    })
 })
 
 test("values are masked behind the flag or the name of a secret, and before they are cut", () => {

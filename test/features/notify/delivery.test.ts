@@ -7,6 +7,7 @@ import { type Senders, sendMessage, signatureHeaders } from "../../../src/featur
 import { manualClock, settle } from "../../clock.ts"
 
 const WEBHOOK: NotifyTarget = {
+  secrets: [],
   label: "notify[0] (hooks.test)",
   on: ["crash-loop"],
   downAfter: 1,
