@@ -93,7 +93,8 @@ export const CREDENTIALS: readonly Pattern[] = [
   {
     // `npm_…`, `shpat_…`, `dop_v1_…`, `whsec_…`, `nvapi-…`, `key-…`: a short prefix and many letters, a digit among them.
     name: "prefix and random letters",
-    find: /(?<![A-Za-z0-9_./-])(?<![?&][\w.-]{1,64}=)(?!sha\d|v\d|(?:req(?:uest)?|resp|msg|message|call|toolu|evt|event|run|job|step|span|trace|chunk|build|commit|thread|batch|sess|session|id|web|node|image)[-_])[A-Za-z][A-Za-z0-9]{1,11}[-_](?:[A-Za-z0-9]{1,16}[-_]){0,3}(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{16,512}(?:[_-]{1,4}[A-Za-z0-9]{1,512}){0,16}(?:[_-]{1,4}(?!\w))?(?![.\w-])/g,
+    // An identifier of AWS (`vpc-…`) has 17 hexadecimal digits.
+    find: /(?<![A-Za-z0-9_./-])(?<![?&][\w.-]{1,64}=)(?!sha\d|v\d|[a-z]{1,12}-[0-9a-f]{17}(?![\w-])|(?:req(?:uest)?|resp|msg|message|call|toolu|evt|event|run|job|step|span|trace|chunk|build|commit|thread|batch|sess|session|id|web|node|image)[-_])[A-Za-z][A-Za-z0-9]{1,11}[-_](?:[A-Za-z0-9]{1,16}[-_]){0,3}(?=[A-Za-z]{0,64}\d)(?=\d{0,64}[A-Za-z])[A-Za-z0-9]{16,512}(?:[_-]{1,4}[A-Za-z0-9]{1,512}){0,16}(?:[_-]{1,4}(?!\w))?(?![.\w-])/g,
     put: HIDDEN,
   },
   {
@@ -151,7 +152,8 @@ export const CREDENTIALS: readonly Pattern[] = [
   },
   {
     name: "user/password@host",
-    find: /(?<![\w@./-])[\w.-]{1,64}\/[^\s@/"'<>]{1,256}@(?=(?:\/\/)?[\w.-]{1,253}:\d)/gi,
+    // A digest after the at-sign is that of an image.
+    find: /(?<![\w@./-])[\w.-]{1,64}\/[^\s@/"'<>]{1,256}@(?!sha\d{1,3}:)(?=(?:\/\/)?[\w.-]{1,253}:\d)/gi,
     put: `${HIDDEN}@`,
   },
   pattern(
@@ -162,10 +164,12 @@ export const CREDENTIALS: readonly Pattern[] = [
   ),
   pattern(
     "key and value",
-    `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|${FUNCTION}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED|(?:bearer|basic|token)\\s{1,8}\\$\\{)${VALUE}`,
+    `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|${FUNCTION}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED|(?:bearer|basic|token)\\s{1,8}\\$\\{|(?<=[\\r\\n]\\s{0,8})[\\w-]{1,64}:(?:\\s|$))${VALUE}`,
     `$1${HIDDEN}`,
     NEEDS_SECRET_WORD,
   ),
+  // ODBC puts a password with a semicolon into braces.
+  pattern("braced password", `((?:^|[;"'\\s])pwd\\s?=\\s?\\{)[^{}\\r\\n]{1,512}(?=\\}(?:[;"'\\s]|$))`, `$1${HIDDEN}`),
   pattern(
     "key and random value",
     `((?<![a-z0-9])[\\w-]{0,32}?(?:key|sid|assertion|code|pin)["']?\\s{0,8}[:=]\\s{0,8}["']?)(?:(?=[a-z+/_-]{0,64}\\d)(?=[\\d+/_-]{0,64}[a-z])[\\w+/-]{16,8192}={0,2}(?![\\w.:])|(?<=pin["']?[:=] ?)\\d{4,8}\\b)`,

@@ -35,6 +35,8 @@ const WORDS: readonly string[] = [
 const IN_NAMES: readonly string[] = [
   "(?<!mon|tur|hoc|don|joc)key(?!board|word|map|note|frame|cloak|space|stroke)",
   "private$",
+  "mnemonic",
+  "(?:seed|recovery|backup)[_-]?(?:phrase|words)",
   "webhook",
   "(?<![a-z0-9])(?:pin|sig)(?![a-z0-9])",
 ]

@@ -21,6 +21,7 @@ test("the patterns are pinned", () => {
     "user/password@host",
     "key and quoted value",
     "key and value",
+    "braced password",
     "key and random value",
     "names and values apart",
     "element and value",
