@@ -1,4 +1,6 @@
 /** Finds what looks like a key in the settings of a server, a registry or a target of notifications: by the name before it, by its form, or by its place in a URL. Pure. */
+
+import { parseIfJson } from "../lib/json.ts"
 import { createRedactor, hiddenSpans } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -61,7 +63,7 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
       else if (head !== "" && isKey(name, word.slice(head.length)))
         found.push({ path: ["args", index], start: head.length, end: word.length, name })
       else {
-        const password = isContainer ? undefined : passwordOf(flag, word)
+        const password = isContainer ? undefined : (passwordOf(flag, word) ?? passwordBesideUser(words, index))
         if (password === undefined) within(["args", index], word)
         else found.push({ path: ["args", index], start: password, end: word.length, name: "password" })
       }
@@ -110,7 +112,20 @@ const textOf = (value: unknown): string => (typeof value === "object" ? "" : Str
 
 /** Whether the value under a name is a key, by the name. */
 const isKey = (name: string, value: string): boolean =>
-  isSecretName(name) && !isAbout(name, value) && isOpen(value) && !HARMLESS.test(value.trim())
+  (isSecretName(name) && !isAbout(name, value) && isOpen(value) && !HARMLESS.test(value.trim())) ||
+  isHexKey(name, value)
+
+/** Whether a value in hexadecimal digits is a key by its name. Under another name it is a commit, a checksum or an identifier. */
+const isHexKey = (name: string, value: string): boolean =>
+  HEX.test(value) && HEX_NAME.test(name.replaceAll(/(?<=[a-z])(?=[A-Z])/g, "_"))
+
+/** Whole keys in hexadecimal digits; `0x` begins an address of 40 or a key of 64. */
+const HEX = /^(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{48}|(?:0x)?[0-9a-f]{64}|[0-9a-f]{128})$/i
+/** The last word of names that are no names of secrets with any other value. */
+const HEX_NAME =
+  /(?:^|[_-])(?:api|app[_-]?id|access|salt|pepper|seed|hmac|cipher|encryption|wallet|signer|licen[cs]e|subscription|login)$/i
+/** Names with such values within a text. */
+const HEX_WITHIN = /(?<![\w-])([A-Za-z][\w-]{0,63})["']?\s{0,4}[=:]\s{0,4}["']?((?:0x)?[0-9a-f]{32,128})(?![\w-])/gi
 
 /**
  * Whether a setting is about keys, such as `AUTH_TYPE`, has the name of a field, such as `SORT_KEY=created_at`, or the identifier of a key,
@@ -156,13 +171,24 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
     const isDefault = references.some(([from, to]) => start < to && end > from)
     const isUser = USER.test(value) && text.slice(0, start).endsWith("://") && text[end] === "@"
     const isNamedAbout = name !== undefined && isAbout(name, value)
-    return isOpen(value) && !isDefault && !HARMLESS.test(value) && !isUser && !isNamedAbout
+    return isOpen(value) && !isDefault && !HARMLESS.test(value) && !isUser && !isNamedAbout && !isPlainJson(value)
       ? [{ start, end, name }]
       : []
   })
-  return [...byRedaction, ...inPaths.map(([start, end]) => ({ start, end, name: undefined }))].toSorted(
-    (one, other) => one.start - other.start,
-  )
+  const known = [...byRedaction, ...inPaths.map(([start, end]) => ({ start, end, name: undefined }))]
+  const inHex = [...text.matchAll(HEX_WITHIN)].flatMap(({ index, 0: whole, 1: name = "", 2: value = "" }) => {
+    const [start, end] = [index + whole.length - value.length, index + whole.length]
+    const isKnown = known.some((one) => one.start < end && one.end > start)
+    return isHexKey(name, value) && !isKnown ? [{ start, end, name }] : []
+  })
+  return [...known, ...inHex].toSorted((one, other) => one.start - other.start)
+}
+
+/** Whether a text is an object of JSON in base64 without any key in it. */
+function isPlainJson(text: string): boolean {
+  if (!/^eyJ[\w+/-]+={0,2}$/.test(text)) return false
+  const decoded = Buffer.from(text, "base64").toString("utf8")
+  return isObject(parseIfJson(decoded)) && spansIn(decoded).length === 0
 }
 
 /** Returns where addresses in a text have a key in their path: those of some services, and random letters in addresses of MCP. */
@@ -173,17 +199,23 @@ function pathKeys(text: string): readonly (readonly [start: number, end: number]
   )
   const random = [...text.matchAll(/https?:\/\/[^\s"'<>?#]{1,2048}/gi)].flatMap(({ index: at, 0: address }) =>
     MCP_ADDRESS.test(address)
-      ? [...address.matchAll(/(?<=\/)[\w-]{32,512}(?=\/|$)/g)].flatMap(({ index, 0: part }) =>
-          isRandom(part) ? [[at + index, at + index + part.length] as const] : [],
+      ? [...address.matchAll(/(?<=\/)[\w-]{24,512}(?=\/|$)/g)].flatMap(({ index, 0: part }) =>
+          isRandom(part) || PREFIXED_HEX.test(part) ? [[at + index, at + index + part.length] as const] : [],
         )
-      : [],
+      : [...address.matchAll(AFTER_VERSION)].flatMap(({ index, 0: part }) =>
+          isRandom(part) || HEX.test(part) ? [[at + index, at + index + part.length] as const] : [],
+        ),
   )
   return [...known, ...random.filter(([from]) => !known.some(([start, end]) => from >= start && from < end))]
 }
 
 /** The addresses of services that put a key into the path. */
 const KEY_IN_PATH =
-  /https?:\/\/(?:mcp\.zapier\.com\/api\/mcp\/[as]\/|(?:mcp|backend)\.composio\.dev\/(?:composio\/server|v\d\/mcp)\/|mcp\.pipedream\.net\/|[\w.-]{1,64}\.make\.com\/mcp\/(?:api\/v\d\/)?(?:u|server\/\d{1,16}\/t)\/|[\w-]{1,64}\.app\.n8n\.cloud\/mcp(?:-test)?\/|api\.telegram\.org\/bot|[\w-]{1,64}\.webhook\.office\.com\/webhookb2\/)([\w@:=%-]{16,512})/gi
+  /https?:\/\/(?:mcp\.zapier\.com\/api\/mcp\/[as]\/|(?:mcp|backend)\.composio\.dev\/(?:composio\/server|v\d\/mcp)\/|mcp\.pipedream\.net\/|[\w.-]{1,64}\.make\.com\/mcp\/(?:api\/v\d\/)?(?:u|server\/\d{1,16}\/t)\/|[\w-]{1,64}\.app\.n8n\.cloud\/mcp(?:-test)?\/|api\.telegram\.org\/bot|[\w-]{1,64}\.webhook\.office\.com\/webhookb2\/|[\w.-]{1,64}\.quiknode\.pro\/)([\w@:=%-]{16,512})/gi
+/** A key such as `fc-…` in a path. */
+const PREFIXED_HEX = /^[a-z]{1,8}[-_][0-9a-f]{32,64}$/i
+/** All that follows the version of an API, as in `/v2/KEY`: an identifier follows the name of what it identifies. */
+const AFTER_VERSION = /(?<=^https?:\/\/[^/]{1,256}\/v\d\/)[\w-]{24,128}(?=\/?$)/g
 const MCP_ADDRESS = /^https?:\/\/mcp\.|\/(?:mcp|sse)(?:\/|$)/i
 /** Whether a text has lower-case and capital letters and three digits behind a letter: a word with a date has none. */
 const isRandom = (text: string): boolean =>
@@ -201,6 +233,36 @@ function passwordOf(flag: string, word: string): number | undefined {
   const isWord = !/[a-z]/i.test(password) || !/[\d!@#$%^&*+=~]/.test(password) || /^v?\d+(?:\.|$)/.test(password)
   return !isWord && isOpen(password) ? word.length - password.length : undefined
 }
+
+/**
+ * Returns where the password begins in an argument that stands beside the name of a user: `-u NAME -p PASSWORD`, `-U NAME -P PASSWORD`,
+ * `-uNAME -pPASSWORD`; undefined if it is none for sure: a port, a file, a text.
+ */
+function passwordBesideUser(words: readonly string[], index: number): number | undefined {
+  const word = words[index] ?? ""
+  const isApart = /^-[pP]$/.test(words[index - 1] ?? "")
+  const start = isApart ? 0 : "-p".length
+  if (!isApart && !JOINED_PASSWORD.test(word)) return undefined
+  if (!hasUserBeside(words, isApart ? index - 1 : index, index)) return undefined
+  const password = word.slice(start)
+  const isOther = /^[-@]|\s|:\/\/|^[\d:.-]+$|[\\/]|\.[a-z]{1,5}$/i.test(password) || password.length < 4
+  return isOther || HARMLESS.test(password) || !isOpen(password) ? undefined : start
+}
+
+/** Whether the words from `first` to `last` stand right after or before a flag with the name of a user. */
+function hasUserBeside(words: readonly string[], first: number, last: number): boolean {
+  const isUser = (flag = "", name = "") =>
+    USER_FLAG.test(flag) ? /^[\w.+@$-]{1,128}$/.test(name) && !/^[-\d]/.test(name) : JOINED_USER.test(name)
+  return (
+    isUser(words[first - 2], words[first - 1]) ||
+    isUser(words[last + 1], words[last + 2]) ||
+    JOINED_USER.test(words[last + 1] ?? "")
+  )
+}
+
+const JOINED_PASSWORD = /^-p(?=[^\s]*\d)(?=[^\s]*[a-z])[^\s:,./\\=-]{6,512}$/i
+const USER_FLAG = /^(?:-[uU]|--?(?:user|username|user-name|login))$/
+const JOINED_USER = /^(?:-u[A-Za-z][\w.@-]{1,64}|--(?:user|username|login)=[A-Za-z][\w.@-]{1,64})$/
 
 /** Programs in whose arguments a group follows a user. */
 const CONTAINER = /(?:^|[\\/])(?:docker|podman|nerdctl|su-exec|gosu|setpriv|chroot)(?:\.exe)?$/i
