@@ -28,7 +28,7 @@ export type StartFacts = {
 /** Shows the progress of the start, and its outcome once svc has tried to connect each server. `close` ends it early. */
 export function showStart(
   { agent, redactor, terminal, log }: Pick<Runtime, "agent" | "redactor" | "terminal" | "log">,
-  { auth, transport }: Pick<ServeOptions, "auth" | "transport">,
+  { admin, auth, transport }: Pick<ServeOptions, "admin" | "auth" | "transport">,
   facts: StartFacts,
   clock: Clock = systemClock,
 ): { close(): void } {
@@ -55,7 +55,7 @@ export function showStart(
     shows?.show("")
     isSummaryShown = true
     const status = statusOf(agent.snapshot(), clock.now(), (text) => redactor().maskCredentials(text))
-    if (shows !== undefined) shows.write(`${summaryScreen(status, { ...facts, auth }, shows.look)}\n`)
+    if (shows !== undefined) shows.write(`${summaryScreen(status, { ...facts, admin, auth }, shows.look)}\n`)
     else if (status.servers.length > 0) log.info(summaryLine(status))
     // The servers that are still starting are shown below the summary.
     if (shows !== undefined) draw()
@@ -88,7 +88,7 @@ export function summaryLine({ servers }: Status): string {
 /** Returns the screen at the end of a start. */
 export function summaryScreen(
   status: Status,
-  { endpoint, configFlags, isDemo, isReachable, auth }: StartFacts & { readonly auth: boolean },
+  { endpoint, configFlags, isDemo, isReachable, admin, auth }: StartFacts & Pick<ServeOptions, "admin" | "auth">,
   look: Look,
 ): string {
   const { servers, invalid } = status
@@ -108,6 +108,7 @@ export function summaryScreen(
       : [
           ["connect a client", `svc connect claude-code${isReachable ? flags : ` --url ${endpoint}`}`] as const,
           ["  or by hand", `claude mcp add -t http svc ${endpoint}${token}`] as const,
+          ...(admin && isReachable ? [["open the page", `svc admin${flags}`] as const] : []),
         ]),
     ...(auth ? [["create a token", `svc auth token create USER${flags}`] as const] : []),
     ["add a server", `svc mcp add NAME${flags} -- COMMAND ARGS…`],

@@ -5,7 +5,14 @@ import { manualClock } from "../clock.ts"
 import { backend, NOW, snapshot } from "../report/snapshots.ts"
 
 const look = { width: 80, color: false }
-const start = { endpoint: "http://127.0.0.1:3050/mcp", configFlags: [], isDemo: false, isReachable: true, auth: false }
+const start = {
+  endpoint: "http://127.0.0.1:3050/mcp",
+  configFlags: [],
+  isDemo: false,
+  isReachable: true,
+  admin: true,
+  auth: false,
+}
 const failing = {
   ...backend("failed", "typo"),
   lastError: "command not found: npxx (it is not on the server's PATH; give its full path)",
@@ -48,6 +55,7 @@ needing attention:
 
   connect a client  svc connect claude-code --config 'my file'
     or by hand      claude mcp add -t http svc http://127.0.0.1:3050/mcp
+  open the page     svc admin --config 'my file'
   add a server      svc mcp add NAME --config 'my file' -- COMMAND ARGS…
   import servers    svc config import --config 'my file'
   see the reasons   svc mcp status --config 'my file'
@@ -56,11 +64,14 @@ needing attention:
   const demo = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isDemo: true, auth: true }, look)
   expect(demo).toContain("no servers yet")
   expect(demo).toContain(
-    'claude mcp add -t http svc http://127.0.0.1:3050/mcp \\\n                      --header "Authorization: Bearer TOKEN"\n  create a token    svc auth token create USER\n',
+    'claude mcp add -t http svc http://127.0.0.1:3050/mcp \\\n                      --header "Authorization: Bearer TOKEN"\n  open the page     svc admin\n  create a token    svc auth token create USER\n',
   )
   expect(demo).toContain("  serve them        svc serve\n")
   const hidden = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isReachable: false }, look)
   expect(hidden).toContain("svc connect claude-code --url http://127.0.0.1:3050/mcp\n")
+  expect(hidden).not.toContain("svc admin")
+  const pageless = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, admin: false }, look)
+  expect(pageless).not.toContain("svc admin")
   const broken = summaryScreen(statusOf(snapshot([], false), NOW, String), start, look)
   expect(broken).toContain("the configuration is not loaded; `svc config check` shows why")
 })
@@ -78,7 +89,7 @@ test("a server that hangs at its start does not delay the summary; servers that 
   }
   const terminal = { look, show: (text: string) => shown.push(text), write: (text: string) => written.push(text) }
   const runtime = { agent, terminal, redactor: () => ({ maskCredentials: String }) }
-  showStart(runtime as never, { auth: false, transport: "http" }, start, clock)
+  showStart(runtime as never, { admin: true, auth: false, transport: "http" }, start, clock)
   await clock.pass(11_000)
   expect(written.join("")).toContain("1 of 2 servers ready")
   expect(written.join("")).toContain("http://127.0.0.1:3050/mcp")
