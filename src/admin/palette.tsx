@@ -119,8 +119,11 @@ const MAX_FOUND = 50
 const KEYS = [
   ["Ctrl K or ⌘ K", "Go to a view, a server or a tool"],
   ["/", "Search in this view"],
-  ["Enter", "In a search: open the only hit. In a list of a form: add the next row"],
-  ["Ctrl Enter or ⌘ Enter", "Send the form, also from a field of several lines"],
+  [
+    "Enter",
+    "In a search: open the only hit. In a list of a form: add the next row. In another field of one line: send the form",
+  ],
+  ["Ctrl Enter", "Send the form, also from a field of several lines; on a Mac ⌘ Enter"],
   ["?", "Show this list"],
   ["Esc", "Close a dialog"],
 ] as const

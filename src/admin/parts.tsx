@@ -373,7 +373,7 @@ export function Dialog({ title, isWide = false, children, onClose }: DialogProps
 export function Ago({ at }: { at: string }) {
   const now = useNow(1000)
   return (
-    <time dateTime={at} title={new Date(at).toLocaleString()}>
+    <time dateTime={at} title={dateText(at)}>
       {durationText(Math.max(0, now - Date.parse(at)))} ago
     </time>
   )
@@ -399,6 +399,10 @@ export function latencyText(ms: number): string {
   if (ms >= 1000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`
   return `${ms < 10 ? ms.toFixed(1) : ms.toFixed(0)} ms`
 }
+
+/** Returns a date with its time, such as 28 Nov 2026, 15:29:06. */
+export const dateText = (at: string): string =>
+  new Date(at).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" })
 
 /** Returns a number with thousands separators. */
 export const numberText = (value: number): string => value.toLocaleString("en")

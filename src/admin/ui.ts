@@ -1,5 +1,6 @@
 /** Notices and questions for all views. */
 import { createStore, type Store } from "./store.ts"
+import { readingMs } from "./words.ts"
 
 type Notice = { readonly id: number; readonly tone: "good" | "notice" | "bad"; readonly text: string }
 
@@ -37,7 +38,7 @@ export function createUi(): Ui {
       last += 1
       const id = last
       store.set({ notices: [...store.get().notices.filter((one) => one.text !== text), { id, tone, text }].slice(-4) })
-      if (tone !== "bad") setTimeout(() => close(id), SHOWN_MS)
+      if (tone !== "bad") setTimeout(() => close(id), readingMs(text))
     },
     ask(question) {
       return new Promise((resolve) => {
@@ -50,7 +51,3 @@ export function createUi(): Ui {
     },
   }
 }
-
-// ---
-
-const SHOWN_MS = 6000

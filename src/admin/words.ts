@@ -8,3 +8,6 @@ export function wordFilter(query: string): (text: string) => boolean {
     return words.every((word) => lower.includes(word))
   }
 }
+
+/** Returns how long a text has to stay to be read, at 180 words a minute. */
+export const readingMs = (text: string): number => Math.max(6000, text.length * 60)

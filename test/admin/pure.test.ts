@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { mergedSettings } from "../../src/admin/merge.ts"
 import { keyOfTool, presetName, rulesAfter, rulesFor, withChanges } from "../../src/admin/preset-choice.ts"
+import { readingMs } from "../../src/admin/words.ts"
 import { excludedBy, presetIncludes, type RuledEntry } from "../../src/catalog/view-rules.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { readPresets } from "../../src/config/presets.ts"
@@ -160,4 +161,8 @@ test.each([
   ["ÄÖ", ""],
 ])("the name %p of a preset becomes %p [admin:presets-ticked]", (typed, name) => {
   expect(presetName(typed)).toBe(name)
+})
+
+test("a notice stays long enough to be read [admin:access]", () => {
+  expect([readingMs("Saved"), readingMs("x".repeat(200))]).toEqual([6000, 12_000])
 })

@@ -305,6 +305,11 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.keyboard.press("?")
     await page.getByRole("dialog", { name: "Keyboard shortcuts" }).getByText("Search in this view").waitFor()
     expect(await seriousFindings(page)).toEqual([])
+    await page.setViewportSize({ width: 390, height: 800 })
+    const over = `[...document.querySelectorAll("dialog dt")].filter(
+      (term) => term.firstElementChild.getBoundingClientRect().right > term.nextElementSibling.getBoundingClientRect().left)`
+    expect(await page.evaluate(`${over}.length`)).toBe(0)
+    await page.setViewportSize({ width: 1280, height: 800 })
     await page.keyboard.press("Escape")
     await page.getByRole("dialog").waitFor({ state: "detached" })
   })

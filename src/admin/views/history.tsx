@@ -3,7 +3,7 @@ import { useState } from "preact/hooks"
 import { ChangeDialog } from "../change-dialog.tsx"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, Empty, Head, Table, WhenLoaded } from "../parts.tsx"
+import { Button, dateText, Empty, Head, Table, WhenLoaded } from "../parts.tsx"
 
 /** The backups of mcp.json, and the tokens of clients. */
 export function HistoryView() {
@@ -30,23 +30,28 @@ export function HistoryView() {
               keyOf={({ name }) => name}
               columns={[
                 {
-                  title: "Before the change of",
-                  kind: "name",
-                  draw: ({ name }) => <time dateTime={timeOf(name)}>{new Date(timeOf(name)).toLocaleString()}</time>,
-                },
-                {
                   title: "What changed",
-                  draw: ({ name }) => <span class="prose-text">{changes[name] || "nothing"}</span>,
+                  kind: "name",
+                  draw: ({ name }) => (
+                    <>
+                      <span class="prose-text">{changes[name] || "nothing"}</span>
+                      <time class="sub" dateTime={timeOf(name)}>
+                        {dateText(timeOf(name))}
+                      </time>
+                    </>
+                  ),
                 },
                 {
                   title: "Controls",
                   draw: ({ name, at }) => (
                     <Button
                       kind={at === 0 ? "primary" : "plain"}
-                      label={at === 0 ? "Undo the last change" : `Go back to this: ${timeOf(name)}`}
+                      label={
+                        at === 0 ? "Undo the last change" : `Go back before this: ${dateText(timeOf(name))}`
+                      }
                       onClick={() => setOpen({ name, isLast: at === 0 })}
                     >
-                      {at === 0 ? "Undo the last change" : "Go back to this"}
+                      {at === 0 ? "Undo the last change" : "Go back before this"}
                     </Button>
                   ),
                 },

@@ -9,7 +9,6 @@ import type { Finding, Issue } from "../types.ts"
 /** The issues of the configuration, and what `svc doctor` finds. */
 export function IssuesView() {
   const issues = useStateOf((state) => state.issues)
-  const status = useStateOf((state) => state.status)
   const file = useStateOf((state) => state.file)
   const errors = issues.filter(({ severity }) => severity === "error").length
   return (
@@ -53,11 +52,6 @@ export function IssuesView() {
           />
         </>
       )}
-      {status?.warnings.map((warning) => (
-        <div key={warning} class="note notice">
-          <p>{warning}</p>
-        </div>
-      ))}
       <Checks />
     </>
   )
@@ -73,6 +67,8 @@ export function IssueCount() {
 
 // ---
 
+const NONE: readonly string[] = []
+
 const Severity = ({ severity }: Pick<Issue, "severity">) => (
   <StateMark state={severity} tone={severity === "error" ? "bad" : "notice"} />
 )
@@ -82,6 +78,7 @@ type Diagnosis = { readonly checks: readonly string[]; readonly findings: readon
 /** The findings of `svc doctor`, which asks servers and the system. */
 function Checks() {
   const { api } = useApp()
+  const warnings = useStateOf((state) => state.status?.warnings ?? NONE)
   const configuration = useStateOf((state) => state.configuration)
   const servers = useStateOf((state) => state.servers)
   const loaded = useLoaded(() => api.get<Diagnosis>("/doctor"), [configuration])
@@ -124,6 +121,15 @@ function Checks() {
         </p>
       )}
       {loaded.data !== undefined && findings.length === 0 && <Empty>No problems found ({checks.length} checks).</Empty>}
+      {/* Most of them are findings too, which know more. */}
+      {!(loaded.data === undefined && loaded.isLoading) &&
+        warnings
+          .filter((warning) => !findings.some(({ what }) => what === warning))
+          .map((warning) => (
+            <div key={warning} class="note notice">
+              <p>{warning}</p>
+            </div>
+          ))}
       {findings.length > 0 && (
         <Table
           caption="Findings"

@@ -8,6 +8,7 @@ import {
   Choice,
   countText,
   Dialog,
+  dateText,
   Empty,
   Facts,
   Failure,
@@ -144,7 +145,7 @@ function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {
     <Dialog title={`${server} / ${tool}`} isWide={true} onClose={onClose}>
       <Facts
         rows={[
-          ["Time", new Date(time).toLocaleString()],
+          ["Time", dateText(time)],
           ["Client", client || "unnamed"],
           ["Identity", principal],
           ["Outcome", outcome.replaceAll("_", " ")],
