@@ -152,6 +152,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await row(/bad/)
       .getByText(/neither a command nor a url/)
       .waitFor()
+    expect(await page.getByLabel("Name", { exact: true }).isVisible()).toBe(false)
     await button("Add 2 servers").click()
     await row(/^one/).getByText("connected").waitFor()
     expect(Object.keys(written())).toEqual(expect.arrayContaining(["one", "two"]))

@@ -46,9 +46,7 @@ export function HistoryView() {
                   draw: ({ name, at }) => (
                     <Button
                       kind={at === 0 ? "primary" : "plain"}
-                      label={
-                        at === 0 ? "Undo the last change" : `Go back before this: ${dateText(timeOf(name))}`
-                      }
+                      label={at === 0 ? "Undo the last change" : `Go back before this: ${dateText(timeOf(name))}`}
                       onClick={() => setOpen({ name, isLast: at === 0 })}
                     >
                       {at === 0 ? "Undo the last change" : "Go back before this"}

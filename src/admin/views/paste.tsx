@@ -6,8 +6,14 @@ import { Breakable, Button, countText, Failure, Field, Table, toneOf } from "../
 import { goFromHere } from "../router.ts"
 import type { PastedServer, Server } from "../types.ts"
 
+type PasteProps = {
+  onRead(server: PastedServer): void
+  /** Whether the text has several servers, so that the form of one is in the way. */
+  onSeveral(isSo: boolean): void
+}
+
 /** The field. It gives the only server of a text to `onRead`, and offers to add several servers at once. */
-export function Paste({ onRead }: { onRead(server: PastedServer): void }) {
+export function Paste({ onRead, onSeveral }: PasteProps) {
   const wasRead = useRef(false)
   const { api } = useApp()
   const [text, setText] = useState("")
@@ -26,6 +32,7 @@ export function Paste({ onRead }: { onRead(server: PastedServer): void }) {
     // The form must not keep the server of an earlier text.
     if (isRead || wasRead.current) onRead(isRead ? only : NOTHING_READ)
     wasRead.current = isRead
+    onSeveral(found.length > 1)
   }, [loaded.data, loaded.error])
   const notes =
     found.length === 1 ? [...(only?.notes ?? []), ...(only?.problem === undefined ? [] : [only.problem])] : []

@@ -47,6 +47,7 @@ export function ServerCreator() {
   const [isTemplate, setTemplate] = useState(false)
   // Some controls keep what a person types, so another pasted server needs new ones.
   const [pastes, setPastes] = useState(0)
+  const [isSeveral, setSeveral] = useState(false)
   const [movesKeys, setMovesKeys] = useState(true)
   const [busy, run, problem] = useAction("here")
   const isTaken = useStateOf((state) => state.servers.some((one) => one.name === name))
@@ -80,71 +81,73 @@ export function ServerCreator() {
         <a href={linkTo(["servers", "import"])}>Import from my clients</a>
         <a href={linkTo(["registry"])}>Search the registries</a>
       </Head>
-      <Paste onRead={onRead} />
-      <WhenLoaded loaded={loaded}>
-        {(schema) => (
-          <form
-            class="panel form"
-            onSubmit={(event) => {
-              event.preventDefault()
-              void add()
-            }}
-          >
-            <Field
-              label="Name"
-              hint={
-                isTaken ? (
-                  <>
-                    <span class="problem">A server with this name already exists.</span> Choose another, or{" "}
-                    <a href={linkTo(["servers", name, "settings"])}>change that server</a>.
-                  </>
-                ) : (
-                  "Use letters, digits, hyphens and underscores: clients see the name in front of each tool."
-                )
-              }
+      <Paste onRead={onRead} onSeveral={setSeveral} />
+      <div hidden={isSeveral}>
+        <WhenLoaded loaded={loaded}>
+          {(schema) => (
+            <form
+              class="panel form"
+              onSubmit={(event) => {
+                event.preventDefault()
+                void add()
+              }}
             >
-              {(id, describedBy) => (
-                <input
-                  id={id}
-                  required
-                  aria-describedby={describedBy}
-                  value={name}
-                  onInput={({ currentTarget }) => setName(currentTarget.value)}
-                />
-              )}
-            </Field>
-            <Choice
-              label="Kind"
-              isBare={false}
-              value={kind}
-              options={[
-                ["command", "A command on this machine (stdio)"],
-                ["url", "A remote server (HTTP)"],
-              ]}
-              onChange={(value) => setKind(value === "url" ? "url" : "command")}
-            />
-            <SchemaForm
-              key={pastes}
-              schema={schema}
-              value={server}
-              first={FIRST[kind]}
-              words={WORDS}
-              entries={ENTRIES}
-              onChange={setServer}
-            />
-            <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
-            {problem !== undefined && <Failure text={problem} />}
-            <div class="row">
-              <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={name === ""}>
-                Add
-              </Button>
-              <a class="button" href={linkTo(["servers"])}>
-                Cancel
-              </a>
-            </div>
-          </form>
-        )}
-      </WhenLoaded>
+              <Field
+                label="Name"
+                hint={
+                  isTaken ? (
+                    <>
+                      <span class="problem">A server with this name already exists.</span> Choose another, or{" "}
+                      <a href={linkTo(["servers", name, "settings"])}>change that server</a>.
+                    </>
+                  ) : (
+                    "Use letters, digits, hyphens and underscores: clients see the name in front of each tool."
+                  )
+                }
+              >
+                {(id, describedBy) => (
+                  <input
+                    id={id}
+                    required
+                    aria-describedby={describedBy}
+                    value={name}
+                    onInput={({ currentTarget }) => setName(currentTarget.value)}
+                  />
+                )}
+              </Field>
+              <Choice
+                label="Kind"
+                isBare={false}
+                value={kind}
+                options={[
+                  ["command", "A command on this machine (stdio)"],
+                  ["url", "A remote server (HTTP)"],
+                ]}
+                onChange={(value) => setKind(value === "url" ? "url" : "command")}
+              />
+              <SchemaForm
+                key={pastes}
+                schema={schema}
+                value={server}
+                first={FIRST[kind]}
+                words={WORDS}
+                entries={ENTRIES}
+                onChange={setServer}
+              />
+              <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
+              {problem !== undefined && <Failure text={problem} />}
+              <div class="row">
+                <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={name === ""}>
+                  Add
+                </Button>
+                <a class="button" href={linkTo(["servers"])}>
+                  Cancel
+                </a>
+              </div>
+            </form>
+          )}
+        </WhenLoaded>
+      </div>
     </>
   )
 }
