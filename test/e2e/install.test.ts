@@ -37,7 +37,7 @@ describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
       return answer
     })
     await remembered(svc.folder)
-    const before = documents(svc.folder)
+    const before = settings(svc.folder)
     const args = {
       serverName: "new",
       command: "bun",
@@ -47,7 +47,7 @@ describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
     expect((await client.call("mcp_install", args)).structuredContent).toMatchObject({ error: { code: "declined" } })
     answer = "cancel"
     expect((await client.call("mcp_install", args)).structuredContent).toMatchObject({ error: { code: "declined" } })
-    expect(documents(svc.folder)).toEqual(before)
+    expect(settings(svc.folder)).toEqual(before)
     answer = "accept"
     const { structuredContent, isError } = await client.call("mcp_install", args)
     expect(isError).toBeUndefined()
@@ -87,7 +87,7 @@ describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
 test("if no person can be asked, an action that runs a new command is refused, unless --confirm-installs is off [tools:confirm]", async () => {
   await using svc = await start(ALL)
   await using client = await connect1(svc)
-  const before = documents(svc.folder)
+  const before = settings(svc.folder)
   const refused = {
     error: { code: "confirmation_required", message: expect.stringContaining("--confirm-installs off") },
   }
@@ -100,7 +100,7 @@ test("if no person can be asked, an action that runs a new command is refused, u
   expect(
     (await client.call("mcp_edit", { serverName: "here", patch: { args: [ECHO, "--tools", "9"] } })).structuredContent,
   ).toMatchObject(refused)
-  expect(documents(svc.folder)).toEqual(before)
+  expect(settings(svc.folder)).toEqual(before)
   expect(
     (await client.call("mcp_edit", { serverName: "here", patch: { requestTimeout: 9000 } })).isError,
   ).toBeUndefined()
@@ -136,7 +136,7 @@ test("texts that the models of other clients read change only if a person, who s
   })
   await using alone = await connect1(svc)
   await remembered(svc.folder)
-  const before = documents(svc.folder)
+  const before = settings(svc.folder)
   for (const [tool, args, shown] of OFFERS) {
     const whole = { serverName: "here", ...args }
     expect((await client.call(tool, whole)).structuredContent).toMatchObject({ error: { code: "declined" } })
@@ -146,7 +146,7 @@ test("texts that the models of other clients read change only if a person, who s
     })
   }
   expect(asked).toHaveLength(OFFERS.length)
-  expect(documents(svc.folder)).toEqual(before)
+  expect(settings(svc.folder)).toEqual(before)
   // An edit that changes nothing asks nobody.
   expect((await alone.call("mcp_enable", { serverName: "here" })).structuredContent).toMatchObject({ changed: false })
   expect((await alone.call("mcp_edit", { serverName: "here", patch: { disabledTools: ["echo1"] } })).isError).toBe(
@@ -174,12 +174,12 @@ test("with --confirm-edits off, a person still confirms what runs, and confirmZe
 test("an installation that hides every tool needs confirmZeroTools [tools:zero]", async () => {
   await using svc = await start(UNASKED)
   await using client = await connect1(svc)
-  const before = documents(svc.folder)
+  const before = settings(svc.folder)
   const install = { serverName: "new", command: "bun", args: [ECHO], config: { disabledTools: ["echo"] } }
   expect((await client.call("mcp_install", install)).structuredContent).toMatchObject({
     error: { code: "rolled_back", message: expect.stringContaining("confirmZeroTools") },
   })
-  expect(documents(svc.folder)).toEqual(before)
+  expect(settings(svc.folder)).toEqual(before)
   expect((await client.call("mcp_install", { ...install, confirmZeroTools: true })).structuredContent).toMatchObject({
     installed: true,
     tools: 0,
@@ -216,7 +216,7 @@ describe("an installation that fails leaves the folder unchanged, byte for byte 
     "%s",
     async (name, args, code) => {
       await using client = await connect2(svc)
-      const before = documents(svc.folder)
+      const before = settings(svc.folder)
       const env = { SOME_SECRET: "sekret-value-2", ...(args as { env?: object }).env }
       const whole = { serverName: "new", ...args, ...("url" in args ? {} : { env }) }
       const { structuredContent } = await client.call("mcp_install", whole)
@@ -224,7 +224,7 @@ describe("an installation that fails leaves the folder unchanged, byte for byte 
       if (code === "rolled_back")
         expect((structuredContent.error as { message: string }).message).toContain("svc undid the change.")
       if (name === "at its start") expect(JSON.stringify(structuredContent)).toContain("the moon is in the wrong phase")
-      expect(documents(svc.folder)).toEqual(before)
+      expect(settings(svc.folder)).toEqual(before)
       expect(processes(`${FAILING} `)).toEqual([])
       expect(await client.names()).toEqual(expect.arrayContaining(["here_svc_echo"]))
       expect((await client.call("mcp_list")).structuredContent).toMatchObject({ total: 1 })
@@ -235,7 +235,7 @@ describe("an installation that fails leaves the folder unchanged, byte for byte 
   test("if mcp.json cannot be backed up", async () => {
     await using client = await connect1(svc)
     writeFileSync(join(svc.folder, "backups"), "a file where a folder should be")
-    const before = documents(svc.folder)
+    const before = settings(svc.folder)
     const { structuredContent } = await client.call("mcp_install", {
       serverName: "new",
       command: "bun",
@@ -245,7 +245,7 @@ describe("an installation that fails leaves the folder unchanged, byte for byte 
     expect(structuredContent).toMatchObject({
       error: { code: "internal", message: expect.stringContaining("cannot create") },
     })
-    expect(documents(svc.folder)).toEqual(before)
+    expect(settings(svc.folder)).toEqual(before)
     rmSync(join(svc.folder, "backups"))
   }, 20_000)
 
@@ -490,3 +490,9 @@ describe.each([
     expect([again.code, again.stderr]).toEqual([64, "svc: no server is named new; there are none yet\n"])
   }, 30_000)
 })
+
+/** Returns the documents without the pins of tools, which svc writes a moment after a server has listed. */
+const settings = (folder: string) =>
+  Object.fromEntries(
+    Object.entries(documents(folder)).filter(([path]) => !/\/tool(?:s|-definitions)\.json$/.test(path)),
+  )
