@@ -49,31 +49,41 @@ function refuseUntil(wait: number | undefined, why: string): void {
   if (wait !== undefined) throw new RequestError("too_many", `${why}; try again in ${wait} s`, { retryAfter: wait })
 }
 
-/** Returns the answer to a call above a limit of its server; undefined if it may pass; a promise only if replicas count together. */
-function refusalOf(call: ClientCall, target: Target, route: Route): Answer | undefined | Promise<Answer | undefined> {
+/** What stands against a call: an answer, or nothing; a promise only if replicas count together. */
+type LimitAnswer = Answer | undefined | Promise<Answer | undefined>
+
+/** Returns the answer to a call above a limit of its server. Throws, or rejects with, a RequestError above one of its client. */
+function refusalOf(call: ClientCall, target: Target, route: Route): LimitAnswer {
   const busy = busyReason(target, call)
   if (busy !== undefined) return backendFailure(new BackendError(route.slug, busy), call)
-  const { id, tuning } = target.spec
-  const { callRate, maxInFlight } = call.gateway.limits
-  const inSession = (): undefined => {
-    if ((call.client.inFlight ?? 0) > maxInFlight)
-      throw new RequestError(
-        "too_many",
-        `This session has ${maxInFlight} requests in flight already; wait for a response`,
-      )
-  }
-  const atServer = () => {
-    if (tuning.rateLimit === undefined || !methodOf(call.request.method).isCall) return inSession()
-    const settle = (wait: number | undefined): Answer | undefined => {
-      if (wait === undefined) return inSession()
-      const error = new BackendError(route.slug, `has reached its rate limit; try again in ${wait} s`)
-      return { ...backendFailure(error, call), outcome: "rate_limited", retryAfter: wait }
-    }
-    const waiting = callRate.take("server", id, tuning.rateLimit)
-    return waiting instanceof Promise ? waiting.then(settle) : settle(waiting)
-  }
   const counting = enforceToolRate(call, target, route)
-  return counting === undefined ? atServer() : counting.then(atServer)
+  return counting === undefined
+    ? serverRefusal(call, target, route)
+    : counting.then(() => serverRefusal(call, target, route))
+}
+
+/** Counts a call against the rate limit of its server. Returns and throws as `refusalOf` does. */
+function serverRefusal(call: ClientCall, { spec: { id, tuning } }: Target, route: Route): LimitAnswer {
+  if (tuning.rateLimit === undefined || !methodOf(call.request.method).isCall) return sessionRefusal(call)
+  const waiting = call.gateway.limits.callRate.take("server", id, tuning.rateLimit)
+  if (waiting instanceof Promise) return waiting.then((wait) => rateRefusal(wait, call, route) ?? sessionRefusal(call))
+  return rateRefusal(waiting, call, route) ?? sessionRefusal(call)
+}
+
+function rateRefusal(wait: number | undefined, call: ClientCall, route: Route): Answer | undefined {
+  if (wait === undefined) return undefined
+  const error = new BackendError(route.slug, `has reached its rate limit; try again in ${wait} s`)
+  return { ...backendFailure(error, call), outcome: "rate_limited", retryAfter: wait }
+}
+
+/** Throws a RequestError if the session of a call has too many that run. */
+function sessionRefusal({ client, gateway }: ClientCall): undefined {
+  const { maxInFlight } = gateway.limits
+  if ((client.inFlight ?? 0) > maxInFlight)
+    throw new RequestError(
+      "too_many",
+      `This session has ${maxInFlight} requests in flight already; wait for a response`,
+    )
 }
 
 /** Counts a call of a tool against the limits of its client's presets. Throws, or rejects with, a RequestError above them. */

@@ -10,14 +10,15 @@ import { targetFor } from "./target.ts"
 
 /**
  * Returns the function that sends a request to its server; `features`: the stages of features, which see only what the limits admit.
- * The audit log and the spans are no stages: they also cover requests that go to no server.
+ * The meter stands before the choice of the connection, which may have to be waited for. The audit log and the spans are no stages:
+ * they also cover requests that go to no server.
  */
 export function throughStages(features: readonly Stage[]): Gateway["toServer"] {
-  const pass = [metered, limited, ...features].reduceRight<Handler>((next, stage) => stage(next), relay)
-  return (call, params, route) => {
+  const pass = [limited, ...features].reduceRight<Handler>((next, stage) => stage(next), relay)
+  return metered((call, params, route) => {
     const target = targetFor(call, route)
     return target instanceof Promise
       ? target.then((found) => pass(call, { target: found, route, params }))
       : pass(call, { target, route, params })
-  }
+  })
 }
