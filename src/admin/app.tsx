@@ -200,21 +200,25 @@ function Question() {
   )
 }
 
-/** Moves the focus to the title of the view if what had it is gone, such as the button of a change that is done: it would else start at the top. */
+/** Moves the focus to the title of the view if the element that had it is gone, such as the button of a change that is done. */
 function useKeptFocus(main: { readonly current: HTMLElement | null }) {
   useEffect(() => {
-    if (main.current === null) return
+    const element = main.current
+    if (element === null) return
     let last: EventTarget | null = null
     const onfocus = ({ target }: FocusEvent) => {
       last = target
     }
     const observer = new MutationObserver(() => {
       if (document.activeElement !== document.body || !(last instanceof HTMLElement) || last.isConnected) return
-      main.current?.querySelector("h1")?.focus({ preventScroll: true })
+      element.querySelector("h1")?.focus({ preventScroll: true })
     })
-    main.current.addEventListener("focusin", onfocus)
-    observer.observe(main.current, { childList: true, subtree: true })
-    return () => observer.disconnect()
+    element.addEventListener("focusin", onfocus)
+    observer.observe(element, { childList: true, subtree: true })
+    return () => {
+      element.removeEventListener("focusin", onfocus)
+      observer.disconnect()
+    }
   }, [])
 }
 
