@@ -1,4 +1,7 @@
-/** Limits calls per minute: each server and each session has a token bucket, filled evenly. The table of buckets is bounded. */
+/**
+ * The token buckets of the limits per minute (`session/limits.ts`): each holder has one, which is filled evenly. The tables of buckets
+ * are bounded.
+ */
 
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
