@@ -12,7 +12,8 @@
  *  3. In a large frame, only the end of the result is found (structure.ts). What the result contains may then be no JSON, and can
  *     harm only the call that it answers. `isValidResponse` checks it for who needs more.
  */
-import { complexityOf, MAX_DEPTH, parseExact } from "../lib/json.ts"
+import { parseExact } from "../lib/json.ts"
+import { complexityOf, MAX_DEPTH } from "../lib/json-limits.ts"
 import { elementsOf, endOfValue, memberNamesOf, membersOf, skipSpace } from "./grammar.ts"
 import { endOfStructure } from "./structure.ts"
 

@@ -4,7 +4,7 @@
  * comes in chunks. From: RFC 8259.
  */
 
-import { MAX_DEPTH } from "../lib/json.ts"
+import { MAX_DEPTH } from "../lib/json-limits.ts"
 
 /**
  * Returns the offset after the JSON value that begins at `from`, or -1 if it is invalid or nested deeper than `levels`.

@@ -3,7 +3,7 @@
  * is a value. The scanner takes nothing of any other token that the chunk cuts off: the caller passes the token again, together
  * with the next bytes. From: RFC 8259.
  */
-import { MAX_DEPTH } from "../lib/json.ts"
+import { MAX_DEPTH } from "../lib/json-limits.ts"
 import { decode } from "./frame.ts"
 import { endOfEscape, endOfLiteral, endOfName, endOfNumber, endOfPlain, endOfString, skipSpace } from "./grammar.ts"
 

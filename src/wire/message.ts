@@ -3,7 +3,8 @@
  * (frame.ts).
  */
 import { RequestError } from "../lib/errors.ts"
-import { complexityOf, JsonNumber, parseExact } from "../lib/json.ts"
+import { JsonNumber, parseExact } from "../lib/json.ts"
+import { complexityOf } from "../lib/json-limits.ts"
 
 export type Id = string | number | JsonNumber
 export type Params = { readonly [key: string]: unknown }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { MAX_DEPTH } from "../../src/lib/json.ts"
+import { MAX_DEPTH } from "../../src/lib/json-limits.ts"
 import { encode } from "../../src/wire/frame.ts"
 import { elementsOf, endOfValue, memberNamesOf, skipSpace } from "../../src/wire/grammar.ts"
 
