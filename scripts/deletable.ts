@@ -37,6 +37,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
   oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
   rest: ["cli/activity.ts"],
   results: [],
+  secrets: ["cli/secret.ts"],
   traces: [],
 }
 

@@ -7,6 +7,7 @@ import { hostname } from "node:os"
 import { join } from "node:path"
 import type { Agent } from "../agent/agent.ts"
 import type { Gateway, Stage } from "../call/ports.ts"
+import type { ReferenceValues } from "../config/environment.ts"
 import type { HostEnvironment } from "../config/plan.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
 import { ConfiguredTargets } from "../features/notify/configured-targets.ts"
@@ -53,13 +54,24 @@ export type {
   SearchHit,
   Traces,
 }
-export { answerOAuthControl, ConfiguredReferences, fileLimitWarning, OWN, openUpstreamOAuth, takePredecessor }
+export { answerOAuthControl, fileLimitWarning, OWN, openUpstreamOAuth, takePredecessor }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {
   if (options.cluster === undefined) return undefined
   const { openCluster } = await import("../features/cluster/cluster.ts")
   return openCluster(options.cluster, sharedOptions(options), logging)
+}
+
+/** Opens the values of the references of a configuration; undefined without the feature. `onlate`: a value comes after the load that asked for it. */
+export function openReferences(
+  paths: Paths,
+  world: Omit<HostEnvironment, "dotenv">,
+  allowCommands: boolean,
+  onlate: () => void = () => undefined,
+): ReferenceValues | undefined {
+  const opened: readonly ReferenceValues[] = [new ConfiguredReferences(paths, world, allowCommands, onlate)]
+  return opened[0]
 }
 
 /** The features that calls meet: svc's own tools, the search over tools, and large results. */

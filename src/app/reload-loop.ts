@@ -3,6 +3,7 @@ import { closeSync, constants, openSync } from "node:fs"
 import { dirname } from "node:path"
 import type { Applied } from "../agent/agent.ts"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
+import type { ReferenceValues } from "../config/environment.ts"
 import type { HostEnvironment } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError } from "../lib/errors.ts"
@@ -16,11 +17,11 @@ import { type Watch, watchFiles } from "../store/watch.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch, findBackends } from "./control-handlers.ts"
 import {
-  ConfiguredReferences,
   type ConfiguredTargets,
   type Handover,
   type InternalTools,
   openNotifications,
+  openReferences,
   openTools,
   type SdNotify,
 } from "./features.ts"
@@ -59,7 +60,7 @@ export async function startReloadLoop(
 
 export class ReloadLoop {
   private readonly world: Omit<HostEnvironment, "dotenv">
-  private readonly references: ConfiguredReferences
+  private readonly references: ReferenceValues | undefined
   private readonly notifications: ConfiguredTargets
   /** Ends with the last reload: reloads never overlap. */
   private reloads: Promise<unknown> = Promise.resolve()
@@ -88,10 +89,10 @@ export class ReloadLoop {
       folder: dirname(paths.file),
       own: ownService(paths, addresses),
       sleep: { lazy: options.lazyStart, idleTimeout: options.idleTimeout },
-      references: (reference) => this.references.lookUp(reference),
+      references: (reference) => this.references?.lookUp(reference),
     }
     const onlate = () => void this.reloadAudited("known")
-    this.references = new ConfiguredReferences(paths, this.world, options.allowCommands, onlate)
+    this.references = openReferences(paths, this.world, options.allowCommands, onlate)
     this.notifications = openNotifications(runtime, options, paths, this.world)
     runtime.followSecrets([() => this.notifications.secrets])
     const read = () => {
@@ -137,7 +138,7 @@ export class ReloadLoop {
     process.off("SIGHUP", this.onhangup)
     this.watcher?.close()
     this.control?.close()
-    this.references.close()
+    this.references?.close()
     void this.notifications.close()
   }
 
@@ -167,7 +168,7 @@ export class ReloadLoop {
   /** Reloads. `values`: whether to ask for the values of references; `fresh` also runs commands again that have run lately. */
   private async reload(values: "known" | "current" | "fresh" = "current"): Promise<ReloadResult> {
     const { metrics } = this.runtime
-    if (values !== "known") await this.references.load(values === "fresh")
+    if (values !== "known") await this.references?.load(values === "fresh")
     this.last = this.apply()
     if (metrics !== undefined) metrics.reloads[this.last.applied === undefined ? "refused" : "ok"]++
     await this.notifications.load()

@@ -1,7 +1,7 @@
 /** `svc notify`: whether the people whom svc notifies of problems get its messages. */
 import { hostname } from "node:os"
 import { dirname } from "node:path"
-import { ConfiguredReferences } from "../app/features.ts"
+import { openReferences } from "../app/features.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { ALLOW_COMMANDS } from "../commands/resolved-context.ts"
 import { testMessage } from "../features/notify/message.ts"
@@ -28,10 +28,10 @@ export const notify: CommandGroup = {
       },
       async run({ args }) {
         const { paths, baseWorld, document } = openContext(args)
-        const references = new ConfiguredReferences(paths, baseWorld, false, () => undefined)
+        const references = openReferences(paths, baseWorld, false)
         try {
-          await references.load()
-          const world = { ...baseWorld, references: references.lookUp }
+          await references?.load()
+          const world = { ...baseWorld, references: references?.lookUp }
           const { targets, issues, allowCommands } = readConfiguredNotify(paths, world)
           if (issues.length > 0) throw new ConfigError(issues)
           if (targets.length === 0) throw noTargets(document().value.notify !== undefined, paths.file)
@@ -58,7 +58,7 @@ export const notify: CommandGroup = {
           )
           return rows.every(({ sent }) => sent) ? 0 : 69
         } finally {
-          references.close()
+          references?.close()
         }
       },
     },

@@ -1,5 +1,5 @@
 /** A configuration with the values of its references to the keychain, files and commands, to judge it as a running svc does. */
-import { ConfiguredReferences } from "../app/features.ts"
+import { openReferences } from "../app/features.ts"
 import { type LocalConfiguration, openConfiguration } from "../serve/local-configuration.ts"
 
 /** The flag of commands that ask for the values of references. */
@@ -13,12 +13,12 @@ export async function withReferences<T>(
   allowCommands: boolean,
   use: (context: LocalConfiguration) => Promise<T>,
 ): Promise<T> {
-  const references = new ConfiguredReferences(paths, baseWorld, allowCommands, () => undefined)
+  const references = openReferences(paths, baseWorld, allowCommands)
   try {
-    await references.load(false, PATIENCE_MS)
-    return await use(openConfiguration(paths, references.lookUp))
+    await references?.load(false, PATIENCE_MS)
+    return await use(openConfiguration(paths, references?.lookUp))
   } finally {
-    references.close()
+    references?.close()
   }
 }
 

@@ -1,7 +1,7 @@
 /** Runs one of svc's own tools for a command: in the running instance of the configuration, or in this process if none runs. */
 import { isDeepStrictEqual } from "node:util"
 import { createReload } from "../agent/reload.ts"
-import { ConfiguredReferences } from "../app/features.ts"
+import { openReferences } from "../app/features.ts"
 import { openLogging } from "../app/logging.ts"
 import { readServeOptions } from "../app/serve-options.ts"
 import { openUpstream } from "../app/upstream.ts"
@@ -107,9 +107,9 @@ async function runOnce(
 ): Promise<unknown> {
   const logging = openLogging({ logLevel: "error", logFormat: "text" }, paths)
   const upstream = await openUpstream(readServeOptions({}, {}, ""), paths, logging)
-  const references = new ConfiguredReferences(paths, world, false, () => undefined)
-  await references.load()
-  const { lookUp } = references
+  const references = openReferences(paths, world, false)
+  await references?.load()
+  const lookUp = references?.lookUp
   const before = new Map<string, Launch>(
     specsOf(document(), { ...fullWorld(), references: lookUp }).map(({ id, launch }) => [id, launch]),
   )
@@ -126,14 +126,14 @@ async function runOnce(
     world: { ...world, references: lookUp },
   })
   const reload = async () => {
-    await references.load()
+    await references?.load()
     return apply()
   }
   try {
     const tools = openInternalTools({ ...upstream, ...logging }, paths, world, reload, bundles)
     return await tools.run(call, signal, say)
   } finally {
-    references.close()
+    references?.close()
     await upstream.agent.close()
     logging.serverLogs.flush()
   }

@@ -46,6 +46,19 @@ export type EnvironmentSources = Pick<EnvironmentOptions, "platform" | "parent" 
   readonly references?: ((reference: string) => ResolvedReference | undefined) | undefined
 }
 
+/** The values of references that are not in the environment. */
+export type ReferenceValues = {
+  /** Returns the value of a reference that the last load asked for. */
+  readonly lookUp: NonNullable<EnvironmentSources["references"]>
+  /**
+   * Asks for the values of the references in the files, if there are any. `fresh` also runs commands again that have run lately.
+   * `patience`: how long to wait for them, in milliseconds.
+   */
+  load(fresh?: boolean, patience?: number): Promise<void>
+  /** Ends what runs. */
+  close(): void
+}
+
 /** A reference that is resolved outside of the environment. */
 const RESOLVED = /^(keychain|file|cmd):/
 

@@ -1,5 +1,5 @@
 /** The values of the references of a configuration that are not in the environment; loads the feature when there is one. */
-import type { ResolvedReference } from "../../config/environment.ts"
+import type { ReferenceValues, ResolvedReference } from "../../config/environment.ts"
 import type { HostEnvironment } from "../../config/plan.ts"
 import { systemClock } from "../../lib/clock.ts"
 import { UnavailableError } from "../../lib/errors.ts"
@@ -7,7 +7,7 @@ import { readTexts } from "../../store/documents.ts"
 import { ownName, type Paths } from "../../store/paths.ts"
 import type { References } from "./references.ts"
 
-export class ConfiguredReferences {
+export class ConfiguredReferences implements ReferenceValues {
   private references: References | undefined
   private isClosed = false
 
@@ -19,13 +19,8 @@ export class ConfiguredReferences {
     private readonly onlate: () => void,
   ) {}
 
-  /** Returns the value of a reference that the last load asked for. */
   readonly lookUp = (reference: string): ResolvedReference | undefined => this.references?.lookUp(reference)
 
-  /**
-   * Asks for the values of the references in the files, if there are any. `fresh` also runs commands again that have run lately.
-   * `patience`: how long to wait for them, in milliseconds.
-   */
   async load(fresh = false, patience?: number): Promise<void> {
     try {
       const texts = readTexts(this.paths)
@@ -41,7 +36,6 @@ export class ConfiguredReferences {
     }
   }
 
-  /** Ends what runs. */
   close(): void {
     this.isClosed = true
     this.references?.close()
