@@ -1,11 +1,12 @@
 /** Starts svc for a command, and waits until it serves. */
-import { startInBackground } from "../features/system/background.ts"
+
 import { delay, systemClock } from "../lib/clock.ts"
 import { ConfigError, codesOf, UnavailableError } from "../lib/errors.ts"
 import { callControl } from "../serve/control-socket.ts"
 import type { Paths } from "../store/paths.ts"
 import type { Starter } from "../store/running.ts"
 import { isObject } from "../wire/message.ts"
+import { startInBackground } from "./background.ts"
 
 /** An svc that was started. */
 export type StartedSvc = {

@@ -1,10 +1,10 @@
 /** Starts `svc serve` so that it outlives the command that starts it. */
 import { closeSync, constants, openSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { ownCommand } from "../../lib/own-command.ts"
-import { makePrivateFolder } from "../../store/files.ts"
-import { ownName, type Paths } from "../../store/paths.ts"
-import type { Starter } from "../../store/running.ts"
+import { ownCommand } from "../lib/own-command.ts"
+import { makePrivateFolder } from "../store/files.ts"
+import { ownName, type Paths } from "../store/paths.ts"
+import type { Starter } from "../store/running.ts"
 
 /** The variable that tells a started svc what has started it. */
 export const STARTER_VARIABLE = "SVC_STARTED_BY"
