@@ -20,7 +20,6 @@ import type { SearchHit } from "../features/search/search.ts"
 import { openFinder, searchTools } from "../features/search/search-tools.ts"
 import type { OpenFinder, Searchable } from "../features/search/tool-finder.ts"
 import { ConfiguredReferences } from "../features/secrets/configured-references.ts"
-import { fileLimitWarning } from "../features/system/file-limit.ts"
 import type { Handover, HandoverDeps } from "../features/system/handover.ts"
 import { type Predecessor, takePredecessor } from "../features/system/predecessor.ts"
 import { takeSdEnvironment } from "../features/system/sd-environment.ts"
@@ -54,7 +53,7 @@ export type {
   SearchHit,
   Traces,
 }
-export { answerOAuthControl, fileLimitWarning, OWN, openUpstreamOAuth, takePredecessor }
+export { answerOAuthControl, OWN, openUpstreamOAuth, takePredecessor }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {

@@ -11,7 +11,6 @@ import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
 import { MAX_SESSIONS } from "./client-sessions.ts"
 import {
-  fileLimitWarning,
   findLeftovers,
   openHandover,
   type Predecessor,
@@ -20,6 +19,7 @@ import {
   takeOver,
   takePredecessor,
 } from "./features.ts"
+import { fileLimitWarning } from "./file-limit.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"

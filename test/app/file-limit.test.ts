@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { fewFiles, fileLimitWarning } from "../../../src/features/system/file-limit.ts"
+import { fewFiles, fileLimitWarning } from "../../src/app/file-limit.ts"
 
 const limits = (files: string) => `Limit                     Soft Limit           Hard Limit           Units
 Max processes             96000                96000                processes
