@@ -38,6 +38,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
   rest: ["cli/activity.ts"],
   results: [],
   secrets: ["cli/secret.ts"],
+  system: ["cli/backup.ts", "cli/service.ts", "cli/uninstall.ts", "cli/upgrade.ts"],
   traces: [],
 }
 

@@ -16,9 +16,10 @@ import { HEALTH_LEVELS } from "../report/health.ts"
 import { statusOf, withProjects, withResultSizes } from "../report/status.ts"
 import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
+import type { Handover } from "../serve/system.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { contextOffer } from "./context-offer.ts"
-import { type AdminInterface, answerOAuthControl, type Handover, type InternalTools } from "./features.ts"
+import { type AdminInterface, answerOAuthControl, type InternalTools } from "./features.ts"
 import type { Runtime } from "./runtime.ts"
 
 export type ControlDeps = {
@@ -43,8 +44,8 @@ export type ControlDeps = {
   interrupt(reason: string): void
   /** Undefined with `--no-admin`. */
   readonly admin: Pick<AdminInterface, "calls" | "invite"> | undefined
-  /** Opens the handover to a successor; undefined for a demo. */
-  readonly handover: (() => Promise<Handover>) | undefined
+  /** Opens the handover to a successor; undefined for a demo, and without the feature. */
+  readonly handover: (() => Promise<Handover | undefined>) | undefined
 }
 
 /** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
@@ -230,11 +231,10 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
   admin: audited(({ admin, endpoint }, { token }) => served(admin).invite(endpoint, token === true)),
   calls: plain(({ admin }, { after }) => ({ calls: served(admin).calls(typeof after === "number" ? after : 0) })),
   takeover: audited(async ({ handover }, { program }) => ({
-    pid: await (await given(handover)()).start(String(program)),
+    pid: await given(await handover?.()).start(String(program)),
   })),
   handover: audited(async ({ handover }, { pid }) => {
-    const accepting = await given(handover)()
-    accepting.accept(Number(pid))
+    given(await handover?.()).accept(Number(pid))
     return { pid: process.pid }
   }),
   stop: audited(({ interrupt }) => {

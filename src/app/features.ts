@@ -20,10 +20,7 @@ import type { SearchHit } from "../features/search/search.ts"
 import { openFinder, searchTools } from "../features/search/search-tools.ts"
 import type { OpenFinder, Searchable } from "../features/search/tool-finder.ts"
 import { ConfiguredReferences } from "../features/secrets/configured-references.ts"
-import type { Handover, HandoverDeps } from "../features/system/handover.ts"
-import { type Predecessor, takePredecessor } from "../features/system/predecessor.ts"
-import { takeSdEnvironment } from "../features/system/sd-environment.ts"
-import type { SdNotify } from "../features/system/sd-notify.ts"
+import { takeSystem } from "../features/system/system.ts"
 import { managementTools } from "../features/tools/client-tools.ts"
 import type { InternalTools } from "../features/tools/internal-tools.ts"
 import type { Toolbox } from "../features/tools/toolbox.ts"
@@ -35,6 +32,7 @@ import { randomText } from "../lib/random.ts"
 import { version } from "../lib/version.ts"
 import type { ReportedSizes } from "../report/status.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
+import type { System } from "../serve/system.ts"
 import { ownName, type Paths, tokensFile } from "../store/paths.ts"
 import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
@@ -43,17 +41,14 @@ export type {
   AdminInterface,
   Cluster,
   ConfiguredTargets,
-  Handover,
   InternalTools,
   MetricsPush,
   OAuth,
-  Predecessor,
-  SdNotify,
   Searchable,
   SearchHit,
   Traces,
 }
-export { answerOAuthControl, OWN, openUpstreamOAuth, takePredecessor }
+export { answerOAuthControl, OWN, openUpstreamOAuth }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {
@@ -219,29 +214,10 @@ export async function openTools(...tools: Tools): Promise<InternalTools> {
   return openInternalTools(...tools)
 }
 
-/**
- * Takes the variables of systemd out of the environment, and returns the function that opens notifications to it. That resolves with
- * undefined if systemd did not start svc.
- */
-export function takeNotifications(): (onfail: (reason: string) => void) => Promise<SdNotify | undefined> {
-  const settings = takeSdEnvironment(process.env, process.pid)
-  return async (onfail) => {
-    if (settings === undefined) return undefined
-    const { openSdNotify } = await import("../features/system/sd-notify.ts")
-    return openSdNotify(settings, systemClock, onfail)
-  }
-}
-
-/** Opens the handover of a running svc to a successor. */
-export async function openHandover(deps: HandoverDeps): Promise<Handover> {
-  const { Handover } = await import("../features/system/handover.ts")
-  return new Handover(deps)
-}
-
-/** Resolves when the predecessor of this svc, which listens already, has ended. Rejects with an UnavailableError if it does not. */
-export async function takeOver(paths: Paths, predecessor: Predecessor, shutdownGrace: number): Promise<void> {
-  const { takeOver } = await import("../features/system/handover.ts")
-  await takeOver(paths, predecessor, systemClock, shutdownGrace)
+/** Takes what the system tells svc out of the environment; undefined without the feature. */
+export function openSystem(): System | undefined {
+  const opened: readonly System[] = [takeSystem(process.env, process.pid)]
+  return opened[0]
 }
 
 /** Returns the files that killed commands have left beside the files of clients. */

@@ -9,6 +9,7 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { type ControlDispatch, openControlSocket } from "../serve/control-socket.ts"
+import type { Handover, SdNotify } from "../serve/system.ts"
 import { createMissing, documentFiles, readTexts } from "../store/documents.ts"
 import { ownService } from "../store/own-service.ts"
 import type { Paths } from "../store/paths.ts"
@@ -16,15 +17,7 @@ import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch, findBackends } from "./control-handlers.ts"
-import {
-  type ConfiguredTargets,
-  type Handover,
-  type InternalTools,
-  openNotifications,
-  openReferences,
-  openTools,
-  type SdNotify,
-} from "./features.ts"
+import { type ConfiguredTargets, type InternalTools, openNotifications, openReferences, openTools } from "./features.ts"
 import type { HttpService } from "./http-service.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -33,7 +26,7 @@ import type { ServeOptions } from "./serve-options.ts"
 type ReloadHost = {
   interrupt(reason: string): void
   readonly notify: SdNotify | undefined
-  readonly handover: (() => Promise<Handover>) | undefined
+  readonly handover: (() => Promise<Handover | undefined>) | undefined
   readonly keepsAddress: boolean
 }
 

@@ -6,19 +6,12 @@ import { homeDirectory } from "../lib/home-directory.ts"
 import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
 import { lazy } from "../lib/lazy.ts"
 import type { Log } from "../lib/log.ts"
+import type { SdNotify, System } from "../serve/system.ts"
 import { makePrivateFolder, removeAll } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
 import { MAX_SESSIONS } from "./client-sessions.ts"
-import {
-  findLeftovers,
-  openHandover,
-  type Predecessor,
-  type SdNotify,
-  takeNotifications,
-  takeOver,
-  takePredecessor,
-} from "./features.ts"
+import { findLeftovers, openSystem } from "./features.ts"
 import { fileLimitWarning } from "./file-limit.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
@@ -37,8 +30,7 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   // First, so that the cause is reported before its consequences.
   if (!options.demo && options.transport === "http") makePrivateFolder(paths.directory)
   // Before anything reads the environment for the servers.
-  const openNotify = takeNotifications()
-  const predecessor = takePredecessor(process.env)
+  const system = openSystem()
   const demo = options.demo ? (await import("./demo.ts")).createDemoFolder() : undefined
   const runtime = await createRuntime(options, demo?.paths ?? paths)
   // Both events have a second argument of their own.
@@ -46,9 +38,9 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   process.on("uncaughtException", (error) => runtime.onbug(error))
   // From here on the first signal stops gracefully, and the second at once.
   const interrupts = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
-  const notify = await openNotify((reason) => runtime.log.warn(reason))
+  const notify = await system?.openNotify((reason) => runtime.log.warn(reason))
   try {
-    const ended = serveUntil(runtime, options, { paths, demo: demo?.paths, predecessor }, start, interrupts, notify)
+    const ended = serveUntil(runtime, options, { paths, demo: demo?.paths, system }, start, interrupts, notify)
     return await Promise.race([ended, interrupts.forced])
   } finally {
     notify?.close()
@@ -88,15 +80,14 @@ type Place = {
   readonly paths: Paths
   /** The configuration of a demo. */
   readonly demo: Paths | undefined
-  /** The svc that this one replaces. */
-  readonly predecessor: Predecessor | undefined
+  readonly system: System | undefined
 }
 
 /** Serves until a signal or `svc stop` interrupts it, or the client on stdio is gone, then stops everything in order. */
 async function serveUntil(
   runtime: Runtime,
   options: ServeOptions,
-  { paths, demo, predecessor }: Place,
+  { paths, demo, system }: Place,
   { configFlags, startedBy }: ServiceStart,
   { signal, interrupt }: Pick<Interrupt, "signal" | "interrupt">,
   notify: SdNotify | undefined,
@@ -107,8 +98,9 @@ async function serveUntil(
   const stopped = new Promise<string>((resolve) =>
     signal.addEventListener("abort", () => resolve(String(signal.reason)), { once: true }),
   )
-  const listening = options.transport === "http" ? await startHttp(runtime, options, own, predecessor) : undefined
-  if (predecessor !== undefined) await takeOver(paths, predecessor, options.shutdownGrace)
+  const listening =
+    options.transport === "http" ? await startHttp(runtime, options, own, system?.predecessor) : undefined
+  await system?.takeOver(paths, options.shutdownGrace)
   agent.awaitInitialLoad(options.startupWait, startedBy === "proxy" ? FIRST_LOAD_MS : undefined)
   // A turn of the event loop, in which svc answers probes of /health/live, before the modules that read the files are imported.
   if (listening !== undefined) await delay(systemClock, 0)
@@ -116,24 +108,22 @@ async function serveUntil(
   // In the turn after the load, which keeps the event loop busy.
   if (listening !== undefined) systemClock.after(0, listening.admit)
   let successor: number | undefined
-  const openOwnHandover = lazy(() =>
-    openHandover({
+  const openHandover = lazy(async () =>
+    system?.openHandover({
       port: listening?.port,
       startedBy,
       args: process.argv.slice(2),
       env: { ...process.env, ...notify?.variables },
-      clock: systemClock,
       onsuccessor(pid) {
         successor = pid
         interrupt(`process ${pid} takes over`)
       },
     }),
   )
-  const handover = demo === undefined ? openOwnHandover : undefined
   const loop = await startReloadLoop(runtime, options, own, listening, {
     interrupt,
     notify,
-    handover,
+    handover: demo === undefined ? openHandover : undefined,
     keepsAddress: startedBy === "service" || options.externalUrl !== undefined,
   })
   const demoControl =

@@ -15,32 +15,22 @@ import { isAbsolute } from "node:path"
 import { type Clock, delay } from "../../lib/clock.ts"
 import { RequestError, UnavailableError } from "../../lib/errors.ts"
 import { callControl } from "../../serve/control-socket.ts"
+import type { Handover, HandoverDeps, Predecessor } from "../../serve/system.ts"
 import { isAlive } from "../../store/files.ts"
 import type { Paths } from "../../store/paths.ts"
 import type { Starter } from "../../store/running.ts"
-import { PREDECESSOR_VARIABLE, type Predecessor } from "./predecessor.ts"
+import { PREDECESSOR_VARIABLE } from "./predecessor.ts"
 
-export type HandoverDeps = {
-  /** Undefined for a Unix socket. */
-  readonly port: number | undefined
-  readonly startedBy: Starter
-  /** The arguments of this svc, without the program. */
-  readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly clock: Clock
-  /** Called when the successor listens. */
-  onsuccessor(pid: number): void
-}
-
-/** The side of the svc that runs. */
-export class Handover {
+export class RunningHandover implements Handover {
   private successor: { readonly pid: number; readonly listens: PromiseWithResolvers<void> } | undefined
 
-  constructor(private readonly deps: HandoverDeps) {}
+  constructor(
+    private readonly deps: HandoverDeps,
+    private readonly clock: Clock,
+  ) {}
 
-  /** Starts a successor. Resolves with its process id when it listens. Rejects with the reason if it does not; this svc then goes on. */
   async start(program: string): Promise<number> {
-    const { port, startedBy, args, env, clock } = this.deps
+    const { port, startedBy, args, env } = this.deps
     if (port === undefined) throw new UnavailableError("it listens on a Unix socket, which two processes cannot share")
     if (!MANAGED.has(startedBy)) throw new UnavailableError("it was not started in the background or as a service")
     if (!isAbsolute(program) || !existsSync(program))
@@ -62,7 +52,7 @@ export class Handover {
         child.exited.then((code) => {
           throw new UnavailableError(`the new svc ended with exit code ${code}; its log says why`)
         }),
-        delay(clock, START_MS, over.signal).then(() => {
+        delay(this.clock, START_MS, over.signal).then(() => {
           if (!over.signal.aborted) throw new UnavailableError(`the new svc did not listen within ${START_MS / 1000} s`)
         }),
       ])
@@ -76,7 +66,6 @@ export class Handover {
     return child.pid
   }
 
-  /** The successor listens: from now on, this svc stops. Throws a RequestError for any other process. */
   accept(pid: number): void {
     const { successor } = this
     if (successor?.pid !== pid) throw new RequestError("conflict", `process ${pid} is not about to take over`)

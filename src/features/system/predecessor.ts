@@ -1,5 +1,5 @@
 /** What an svc that is to replace a running one knows of it. */
-export type Predecessor = { readonly pid: number; readonly port: number }
+import type { Predecessor } from "../../serve/system.ts"
 
 export const PREDECESSOR_VARIABLE = "SVC_PREDECESSOR"
 

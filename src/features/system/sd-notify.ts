@@ -6,19 +6,8 @@
 import { dlopen } from "bun:ffi"
 import type { Clock } from "../../lib/clock.ts"
 import { messageOf } from "../../lib/errors.ts"
+import type { SdNotify } from "../../serve/system.ts"
 import type { SdEnvironment } from "./sd-environment.ts"
-
-export type SdNotify = {
-  /** Reports that svc serves; `status` is a line for `systemctl status`. */
-  ready(status: string): void
-  reloading(): void
-  stopping(): void
-  /** The variables with which a successor reports to systemd. */
-  readonly variables: Readonly<Record<string, string>>
-  /** Reports that another process is the service from now on. */
-  handOver(pid: number): void
-  close(): void
-}
 
 /** Connects to systemd. Calls `onfail` with the reason if a message cannot be sent; svc runs on. */
 export function openSdNotify(
