@@ -1,10 +1,11 @@
 /** Answers a server's elicitation at the terminal. client: Elicitation. */
-import { allowsList, choicesOf, itemsOf, readValue } from "../features/search/tool-arguments.ts"
+
 import { RequestError } from "../lib/errors.ts"
 import { say } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { printableLines } from "../lib/table.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
+import { allowsList, choicesOf, itemsOf, readValue } from "./tool-arguments.ts"
 
 /**
  * Shows a question of `server` to the person, and returns the answer: declined if the person does not want to answer,

@@ -1,8 +1,8 @@
 /** Describes the members of a JSON Schema for users: each with its type, whether it is required, and its limits. */
 
-import { parametersOf, resolvedSchema } from "../../catalog/signature.ts"
-import { canStep, stepsOf } from "../../lib/steps.ts"
-import { asText, isObject, type Params } from "../../wire/message.ts"
+import { parametersOf, resolvedSchema } from "../catalog/signature.ts"
+import { canStep, stepsOf } from "../lib/steps.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
 
 /** The path of a schema's member, such as `filter.tags[]`, and its description in one text. */
 export type SchemaFact = readonly [path: string, about: string]

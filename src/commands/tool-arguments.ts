@@ -7,12 +7,12 @@
  *   key:=JSON     any JSON value as it is
  */
 
-import { resolvedSchema, signatureOf } from "../../catalog/signature.ts"
-import { usageError } from "../../lib/command-line.ts"
-import { parseExact } from "../../lib/json.ts"
-import { didYouMean } from "../../lib/nearest.ts"
-import { canStep, stepsOf } from "../../lib/steps.ts"
-import { asText, isObject, type Params } from "../../wire/message.ts"
+import { resolvedSchema, signatureOf } from "../catalog/signature.ts"
+import { usageError } from "../lib/command-line.ts"
+import { parseExact } from "../lib/json.ts"
+import { didYouMean } from "../lib/nearest.ts"
+import { canStep, stepsOf } from "../lib/steps.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
 import { optionsOf, typeName } from "./schema-facts.ts"
 
 /**

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { readArguments } from "../../../src/features/search/tool-arguments.ts"
+import { readArguments } from "../../src/commands/tool-arguments.ts"
 
 const schema = {
   type: "object",

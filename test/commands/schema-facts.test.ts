@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
-import { parametersOf, signatureOf } from "../../../src/catalog/signature.ts"
-import { schemaFacts, typeName } from "../../../src/features/search/schema-facts.ts"
-import { allowsList, choicesOf } from "../../../src/features/search/tool-arguments.ts"
-import { stepsOf } from "../../../src/lib/steps.ts"
+import { parametersOf, signatureOf } from "../../src/catalog/signature.ts"
+import { schemaFacts, typeName } from "../../src/commands/schema-facts.ts"
+import { allowsList, choicesOf } from "../../src/commands/tool-arguments.ts"
+import { stepsOf } from "../../src/lib/steps.ts"
 
 test("the members of a schema are shown by path, with type, limits and description", () => {
   const schema = {
