@@ -37,6 +37,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
   oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
   rest: ["cli/activity.ts"],
   results: [],
+  search: ["cli/search.ts"],
   secrets: ["cli/secret.ts"],
   system: ["cli/backup.ts", "cli/service.ts", "cli/uninstall.ts", "cli/upgrade.ts"],
   traces: [],

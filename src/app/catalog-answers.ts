@@ -6,8 +6,9 @@ import type { BackendSnapshot, ListedFacts } from "../agent/snapshot.ts"
 import type { Backend } from "../backend/backend.ts"
 import { countEntries, viewOf } from "../catalog/catalog.ts"
 import type { Listing, Tool } from "../catalog/listing.ts"
-import { splitName } from "../catalog/name.ts"
+import { OWN, splitName } from "../catalog/name.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
+import type { FoundTool, Searchable } from "../catalog/tool-search.ts"
 import { isCalled, slugOf } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
@@ -18,11 +19,10 @@ import type { ProxyServerDeps } from "../serve/proxy-server.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
 import { findBackends } from "./control-handlers.ts"
-import { OWN, type Searchable, type SearchHit } from "./features.ts"
 import type { Runtime } from "./runtime.ts"
 
 /** A tool that a search has found. */
-export type RankedTool = OfferedTool & Pick<SearchHit, "score" | "matched">
+export type RankedTool = OfferedTool & Pick<FoundTool, "score" | "matched">
 
 /** What a server offers, in numbers, which are absent while it is not connected. */
 export type OfferSummary = {

@@ -7,6 +7,7 @@ import { hostname } from "node:os"
 import { join } from "node:path"
 import type { Agent } from "../agent/agent.ts"
 import type { Gateway, Stage } from "../call/ports.ts"
+import { NO_SEARCH, type ToolSearch } from "../catalog/tool-search.ts"
 import type { ReferenceValues } from "../config/environment.ts"
 import type { HostEnvironment } from "../config/plan.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
@@ -15,10 +16,7 @@ import type { OAuth } from "../features/oauth/oauth.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import type { AdminInterface } from "../features/rest/admin-interface.ts"
 import { openResults } from "../features/results/results.ts"
-import { OWN } from "../features/search/lazy-tools.ts"
-import type { SearchHit } from "../features/search/search.ts"
 import { openFinder, searchTools } from "../features/search/search-tools.ts"
-import type { OpenFinder, Searchable } from "../features/search/tool-finder.ts"
 import { ConfiguredReferences } from "../features/secrets/configured-references.ts"
 import { takeSystem } from "../features/system/system.ts"
 import { managementTools } from "../features/tools/client-tools.ts"
@@ -37,18 +35,8 @@ import { ownName, type Paths, tokensFile } from "../store/paths.ts"
 import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
-export type {
-  AdminInterface,
-  Cluster,
-  ConfiguredTargets,
-  InternalTools,
-  MetricsPush,
-  OAuth,
-  Searchable,
-  SearchHit,
-  Traces,
-}
-export { answerOAuthControl, OWN, openUpstreamOAuth }
+export type { AdminInterface, Cluster, ConfiguredTargets, InternalTools, MetricsPush, OAuth, Traces }
+export { answerOAuthControl, openUpstreamOAuth }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {
@@ -83,7 +71,7 @@ export type OwnFeatures = Pick<Gateway, "ownTools"> & {
   /** Returns the management tools that clients have; undefined if there are none. */
   toolbox(): Toolbox | undefined
   /** Opens the search over tools. */
-  readonly toolFinder: OpenFinder
+  readonly toolFinder: () => Promise<ToolSearch>
 }
 
 /** Opens the features that calls meet; `replica` is the id of this replica in a cluster. */
@@ -98,6 +86,7 @@ export function openOwnFeatures(
   const sizes: readonly ReportedSizes[] = [results.sizes]
   const closing: readonly (() => Promise<void>)[] = [results.close]
   const toolFinder = openFinder(agent, systemClock)
+  const finders: readonly OwnFeatures["toolFinder"][] = [toolFinder]
   let toolbox: Toolbox | undefined
   return {
     ownTools: [managementTools(() => toolbox), searchTools(toolFinder), results.tools],
@@ -113,7 +102,7 @@ export function openOwnFeatures(
       toolbox = tools
     },
     toolbox: () => toolbox,
-    toolFinder,
+    toolFinder: finders[0] ?? (async () => NO_SEARCH),
   }
 }
 

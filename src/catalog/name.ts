@@ -13,6 +13,9 @@ import { SEPARATOR, slugOf } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
 import { cutText } from "../lib/text.ts"
 
+/** The name of the server that stands for svc's own tools. */
+export const OWN = "svc"
+
 /** Returns the name of a tool, prompt or task in the aggregate. */
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`
 

@@ -5,8 +5,7 @@
 import type * as z from "zod"
 import type { Agent } from "../../agent/agent.ts"
 import type { Audit, FinishedCall, Gateway } from "../../call/ports.ts"
-import type { Catalog, View } from "../../catalog/catalog.ts"
-import type { Tool } from "../../catalog/listing.ts"
+import type { ToolSearch } from "../../catalog/tool-search.ts"
 import type { Clock } from "../../lib/clock.ts"
 import type { RequestFault } from "../../lib/errors.ts"
 import type { ProcessUsage } from "../../lib/process-usage.ts"
@@ -61,14 +60,7 @@ export type RestPorts = {
   /** Returns the scope of a URL's query. */
   readonly scopeOf: ScopeOf
   /** Opens the search over tools, of a view of a catalog. */
-  toolFinder(): Promise<{
-    find(
-      searchable: { readonly catalog: Catalog; readonly view: View; readonly own: readonly string[] },
-      query: string,
-      limit: number,
-      servers?: readonly string[],
-    ): readonly { readonly tool: Tool; readonly score: number; readonly matched: readonly string[] }[]
-  }>
+  toolFinder(): Promise<ToolSearch>
   sessions(): Iterable<Session>
   facts(): ProcessFacts
   /** Returns what svc (`own`) and the process trees with these ids use now; no tree where the system does not tell cheaply. */

@@ -11,11 +11,12 @@
 import type { ClientCall, InnerCall, Wrapping } from "../../call/ports.ts"
 import { viewFor } from "../../call/ready.ts"
 import { nameIn, toolOf, type View } from "../../catalog/catalog.ts"
+import { OWN } from "../../catalog/name.ts"
 import { type Parameters, parametersOf } from "../../catalog/signature.ts"
 import { slugOf } from "../../config/server-spec.ts"
 import { cutText } from "../../lib/text.ts"
 import { asText, isObject, type Params, parseJson } from "../../wire/message.ts"
-import { isWrapper, type LazyWrapper, OWN } from "./lazy-tools.ts"
+import { isWrapper, type LazyWrapper } from "./lazy-tools.ts"
 
 /** Returns the direct call inside a call; undefined if there is none, or it cannot be read. */
 export function unwrapCall(call: Wrapping): InnerCall | undefined {

@@ -3,9 +3,6 @@
  * Their texts are part of every conversation, so each word counts. choice: Views.
  */
 
-/** The name of the server that stands for svc's own tools. */
-export const OWN = "svc"
-
 /** The tools of a lazy view that run another tool. */
 const WRAPPERS = ["call_tool", "call_read_tool", "tool_invoke"] as const
 export type LazyWrapper = (typeof WRAPPERS)[number]

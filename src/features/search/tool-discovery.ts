@@ -17,6 +17,7 @@ import { type View, withheldIn } from "../../catalog/catalog.ts"
 import type { Tool } from "../../catalog/listing.ts"
 import { pageOf } from "../../catalog/pagination.ts"
 import { type Detail, isReadOnly, jsonLine, lineOf, oneLine, signatureOf } from "../../catalog/signature.ts"
+import type { FoundTool, Searchable } from "../../catalog/tool-search.ts"
 import { matchesPattern } from "../../catalog/tool-settings.ts"
 import { RequestError } from "../../lib/errors.ts"
 import { numberOf, parseIfJson } from "../../lib/json.ts"
@@ -26,15 +27,7 @@ import { notReadOnly, withheldTool } from "../../session/relay.ts"
 import { asText, type Params } from "../../wire/message.ts"
 import { nameAmong, nameBeside, objectOf, serverAmong, wrapperProblem } from "./lazy-call.ts"
 import { isWrapper } from "./lazy-tools.ts"
-import {
-  type FoundTool,
-  findTool,
-  type OpenFinder,
-  type Searchable,
-  type ServerTools,
-  serverIn,
-  serversOf,
-} from "./tool-finder.ts"
+import { findTool, type OpenFinder, type ServerTools, serverIn, serversOf } from "./tool-finder.ts"
 
 /** Answers a call of a tool that searches or describes, or of a wrapper that contains no valid call. */
 export async function answerLazyTool(call: ClientCall, view: View, open: OpenFinder): Promise<Answer> {

@@ -6,30 +6,16 @@
  * Callers import this file with `await import`, because it loads the vocabulary of the search.
  */
 
-import { type Catalog, OWN_NAMES, partTools, toolOf, type View } from "../../catalog/catalog.ts"
+import { OWN_NAMES, partTools, toolOf, type View } from "../../catalog/catalog.ts"
 import type { Listing, Tool } from "../../catalog/listing.ts"
-import { splitName } from "../../catalog/name.ts"
+import { OWN, splitName } from "../../catalog/name.ts"
+import type { FoundTool, Searchable, ToolSearch } from "../../catalog/tool-search.ts"
 import { nearest } from "../../lib/nearest.ts"
-import { OWN } from "./lazy-tools.ts"
-import {
-  createSearchIndex,
-  removeListing,
-  type SearchHit,
-  type SearchServer,
-  search,
-  updateInPieces,
-  updateListing,
-} from "./search.ts"
+import { createSearchIndex, removeListing, type SearchServer, search, updateInPieces, updateListing } from "./search.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
-
-/** The tools that a client may find: a view of a catalog, and the entries of svc's own tools (JSON texts) if it has them. */
-export type Searchable = { readonly catalog: Catalog; readonly view: View; readonly own: readonly string[] }
 
 /** Returns the search over tools, and loads it at the first use. */
 export type OpenFinder = () => Promise<ToolFinder>
-
-/** A tool under its name in the view. `server` is the server's name in tool names. */
-export type FoundTool = Pick<SearchHit, "score" | "matched"> & { readonly server: string; readonly tool: Tool }
 
 /** A server of a view with its tools under their names in the view. */
 export type ServerTools = {
@@ -51,7 +37,7 @@ type IndexedListing = { readonly key: string; readonly texts: readonly string[];
 /** A name in a view: `word` is the tool's own name, `stem` the full name. */
 type KnownName = Spelling & { readonly slug: string }
 
-export class ToolFinder {
+export class ToolFinder implements ToolSearch {
   private readonly index = createSearchIndex()
   /** The indexed listings of each server, by its id; the most recently searched is last. */
   private readonly indexed = new Map<string, IndexedListing[]>()
@@ -82,7 +68,6 @@ export class ToolFinder {
     }
   }
 
-  /** Returns the tools that match a query, best first. `servers` limits the search to servers of these names. */
   find(searchable: Searchable, query: string, limit: number, servers?: readonly string[]): readonly FoundTool[] {
     const { view, own } = searchable
     const keys = this.update(searchable)
@@ -106,7 +91,6 @@ export class ToolFinder {
     )
   }
 
-  /** Returns the names most similar to an unknown name: first the same local name, then similar spellings, then meanings. */
   similar(searchable: Searchable, name: string, count: number): readonly string[] {
     const { view, own } = searchable
     // The name may be a server's name before the full name of another server's tool.

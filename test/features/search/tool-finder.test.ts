@@ -2,8 +2,9 @@
 import { expect, test } from "bun:test"
 import { buildCatalog, type Catalog, emptyCatalog, viewOf, withOwn } from "../../../src/catalog/catalog.ts"
 import type { Tool } from "../../../src/catalog/listing.ts"
+import type { Searchable } from "../../../src/catalog/tool-search.ts"
 import type { ServerSpec } from "../../../src/config/server-spec.ts"
-import { type Searchable, ToolFinder } from "../../../src/features/search/tool-finder.ts"
+import { ToolFinder } from "../../../src/features/search/tool-finder.ts"
 import { AGGREGATE, fakePeer, fakeSpec } from "../../fakes.ts"
 
 const server = (name: string): ServerSpec => ({ ...fakeSpec(), id: name, name, slug: name })
