@@ -2487,6 +2487,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a person without a terminal must be able to set one",
   },
+  "rest:tokens": {
+    says: "REST creates a client token within the limits that were asked for and shows its text in that answer alone; only an admin may create one",
+    from: "choice",
+    why: "a person without a terminal must be able to let in a client, and a token that is not one of an admin must not make one",
+  },
   "rest:backups": {
     says: "REST adds a server without its keys in mcp.json, lists the backups of mcp.json, and restores one after showing the change",
     from: "choice",
@@ -2536,6 +2541,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "the admin page turns pasted JSON, a command line, an address or a package into servers, moves keys to .env, and says what is wrong with any other text",
     from: "choice",
     why: "nobody should have to translate a README into a form",
+  },
+  "admin:tokens": {
+    says: "the admin page creates a client token by a form, shows its text once with the entry for a client, and revokes it after a question",
+    from: "choice",
+    why: "a client that svc does not know, or on another machine, needs one",
   },
   "admin:secrets": {
     says: "the admin page has a field for a missing secret, writes its value only where secrets live, and removes a secret after it has named the servers that use it",

@@ -220,6 +220,45 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     }
   })
 
+  test("a token is created, shown once with the entry for a client, and revoked [admin:tokens]", async () => {
+    await admin.show("clients")
+    await page.getByText(/svc does not ask for one now/).waitFor()
+    await page.getByLabel("Name of the token").fill("laptop")
+    await page.getByText(/can also add servers/).waitFor()
+    expect(await page.getByLabel("Expires").inputValue()).toBe("90d")
+    await button("Create the token").click()
+    await page.getByText("it cannot show it again", { exact: false }).waitFor()
+    const shown = await page.locator(".copy pre").allTextContents()
+    const secret = shown.find((text) => text.startsWith("svc_")) ?? ""
+    expect(shown.some((text) => text.includes(`Bearer ${secret}`) && text.includes(`${svc.url}/mcp`))).toBe(true)
+    await row(/^laptop/)
+      .getByText("everything, also this page")
+      .waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await button("I have stored it").click()
+    await page.getByLabel("Name of the token").fill("laptop")
+    await page.getByText("Another token has this name", { exact: false }).waitFor()
+    await page.getByLabel("Name of the token").fill("grafana")
+    await page.getByLabel("Gives access to").selectOption({ label: "Only the metrics, for monitoring" })
+    await page.getByLabel("Name of the token").press("Enter")
+    await row(/^grafana/)
+      .getByText("only the metrics")
+      .waitFor()
+    await button("I have stored it").click()
+    const everything = await page.evaluate(
+      "document.documentElement.innerHTML + JSON.stringify({...localStorage, ...sessionStorage})",
+    )
+    expect(everything).not.toContain(secret)
+    expect(svc.stderr()).not.toContain(secret)
+    for (const name of ["laptop", "grafana"]) {
+      await button(`Revoke ${name}`).click()
+      await page.getByRole("dialog").getByRole("button", { name: "Revoke", exact: true }).click()
+      await isSaid(`${name} was revoked`)
+    }
+    await row(/^laptop/).waitFor({ state: "detached" })
+    expect(await seriousFindings(page)).toEqual([])
+  })
+
   test("a server that does not start says so in amber, with its last lines and a way to its settings [admin:failure]", async () => {
     await admin.show("servers/add")
     await page.getByRole("textbox", { name: "Name", exact: true }).fill("needy")

@@ -1,10 +1,11 @@
 /** The admin page of the built binary, in Chromium: reviews, activity, the login with a token, and attacks. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Browser } from "playwright-core"
 import { CHROMIUM, seriousFindings, startBrowser, visit } from "./browser.ts"
 import { connect1 } from "./clients.ts"
-import { ROOT, runSvc, SVC, startSvc } from "./harness.ts"
+import { freshEnv, freshFolder, ROOT, runSvc, SVC, startSvc } from "./harness.ts"
 
 const LIMIT_MS = 30_000
 const DEMO = { command: SVC, args: ["demo-server"] }
@@ -22,6 +23,7 @@ const ATTACK = `async (base) => {
     ["/api/v1/servers", { method }],
     ["/api/v1/session", { method, headers: { "x-csrf-token": "x" } }],
     ["/api/v1/install", { method, ...(method === "GET" ? {} : { body: "{}" }) }],
+    ["/api/v1/tokens", { method, ...(method === "GET" ? {} : { body: '{"name":"theirs"}' }) }],
     ["/admin/login?code=x", { method }],
   ])
   const outcome = ([path, init]) =>
@@ -166,6 +168,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
         expect([from, read, framed]).toEqual([from, ["refused"], "hidden"])
         expect(form).toMatch(/"status":40[13],/)
       }
+      expect(existsSync(join(svc.folder, "tokens.json"))).toBe(false)
       // The other port did get the cookie: repeated by a program, without the key, it opens nothing.
       const cookie = cookies.find((one) => one.includes("svc_admin_")) ?? ""
       expect(cookie).toMatch(/^svc_admin_\d+=\S+/)
@@ -186,7 +189,11 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
       const config = (word: string) => ({
         mcpServers: { evil: { ...scripting(word), tags: [name] }, [name]: { command: name, timeout: name } },
       })
-      await using svc = await startSvc({ config: config("First") })
+      const home = freshFolder()
+      mkdirSync(join(home, ".cursor"))
+      const theirs = { command: "x", args: [name], tools: [name] }
+      writeFileSync(join(home, ".cursor", "mcp.json"), JSON.stringify({ mcpServers: { [`${name}2`]: theirs } }))
+      await using svc = await startSvc({ config: config("First"), env: freshEnv(home) })
       await svc.said(/evil: connected/)
       svc.write(config("Second"))
       await svc.said("tools have changed")
@@ -220,6 +227,11 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
       await shown("servers/evil/prompts", /offers no prompts|Get/)
       await shown("servers/evil/resources", /offers no resources|Read/)
       await shown("clients", "Any other client")
+      await page.getByLabel("Name of the token").fill(name)
+      await page.getByLabel("Gives access to").selectOption({ label: `Servers with the tag ${name}` })
+      await page.getByRole("button", { name: "Create the token" }).click()
+      await page.getByText(`The token ${name}.`).waitFor()
+      await page.getByRole("row").filter({ hasText: name }).getByText(`tag ${name}`).waitFor()
       await shown("secrets", "Add a secret")
       await shown("history", "History")
       await shown("activity", "Last calls")
@@ -234,7 +246,8 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
         .getByLabel("Paste anything")
         .fill(JSON.stringify({ [name]: { command: name }, b: { command: name, args: [name] } }))
       await page.getByText("Add 1 server").or(page.getByText("Add 2 servers")).waitFor()
-      for (const route of ["presets", "templates", "registry", "servers/import"]) await admin.show(route)
+      for (const route of ["presets", "templates", "registry"]) await admin.show(route)
+      await shown("servers/import", `${name}2`)
       expect(await page.evaluate("window.pwned")).toBeUndefined()
       expect(await page.locator('a[href^="javascript:"], iframe, script:not([src])').count()).toBe(0)
       expect(admin.complaints).toEqual([])

@@ -283,6 +283,29 @@ describe("with --auth [rest:auth-login]", () => {
     expect((await logIn((await create("--name", "own")).token, { origin: "http://127.0.0.1:1" })).status).toBe(403)
   })
 
+  test("an admin creates a token that works at once, and one that is no admin creates none [rest:tokens]", async () => {
+    const post = async (text: string, body: Json) => {
+      const headers = { authorization: `Bearer ${text}`, "content-type": "application/json" }
+      const answer = await fetch(`${auth.url}/api/v1/tokens`, { method: "POST", headers, body: JSON.stringify(body) })
+      return { status: answer.status, body: (await answer.json()) as Json }
+    }
+    const owner = (await create("--name", "owner")).token
+    const made = await post(owner, { name: "limited", tags: ["play"] })
+    expect(made.status).toBe(201)
+    const limited = String(made.body.token)
+    const read = await fetch(`${auth.url}/api/servers`, { headers: { authorization: `Bearer ${limited}` } })
+    expect(read.status).toBe(200)
+    const refused = await post(limited, { name: "wider" })
+    expect([refused.status, JSON.stringify(refused.body).includes("svc_")]).toEqual([403, false])
+    expect((await post("svc_guess", { name: "guessed" })).status).toBe(401)
+    const whole = await post(owner, { name: "whole" })
+    expect(await statusOf(auth, "/servers", { authorization: `Bearer ${whole.body.token}` })).toBe(200)
+    const metrics = await post(owner, { name: "metrics", metricsOnly: true })
+    expect(await statusOf(auth, "/servers", { authorization: `Bearer ${metrics.body.token}` })).toBe(403)
+    const lines = readFileSync(log, "utf8")
+    for (const text of [limited, whole.body.token, metrics.body.token]) expect(lines).not.toContain(String(text))
+  })
+
   test("a login and a refused one are in the audit log", async () => {
     const { token: text, id } = await create("--name", "seen")
     expect((await logIn(`${text.slice(0, -4)}AAAA`)).status).toBe(401)

@@ -121,6 +121,43 @@ describe("secrets [rest:machine-secrets]", () => {
   })
 })
 
+describe("tokens [rest:tokens]", () => {
+  const readTokens = () => readFileSync(join(svc.folder, "tokens.json"), "utf8")
+
+  test("a token is created with its limits, and its text is in this answer alone", async () => {
+    const asked = { name: "ann, of sales", tags: ["web", "db"], expires: "30d" }
+    const { status, headers, body } = await api("POST", "/tokens", asked)
+    expect([status, headers.get("cache-control")]).toEqual([201, "no-store"])
+    expect(body).toMatchObject({ name: "ann, of sales", tags: ["web", "db"], token: expect.stringMatching(/^svc_/) })
+    expect(Date.parse(body.expires as string) - Date.parse(body.created as string)).toBe(30 * 86_400_000)
+    const { body: listed } = await api("GET", "/tokens")
+    expect(listed.items).toContainEqual(expect.objectContaining({ id: body.id, name: "ann, of sales" }))
+    const again = await api("POST", "/tokens", asked)
+    expect(again.status).toBe(409)
+    const secret = String(body.token)
+    const audit = readFileSync(join(home, "audit.log"), "utf8")
+    expect(audit).toContain("rest POST /tokens")
+    for (const text of [JSON.stringify([listed, again.body]), audit, svc.stderr(), readTokens()])
+      expect([text.includes(secret), text.includes(secret.slice(-20))]).toEqual([false, false])
+    expect((await api("DELETE", `/tokens/${body.id}`)).status).toBe(200)
+    expect((await api("GET", "/tokens")).body.items).toEqual([])
+  })
+
+  test.each([
+    [{ name: "" }, 400],
+    [{ name: "a\0b" }, 400],
+    [{ name: "a", tags: ["x,y"] }, 400],
+    [{ name: "a", expires: "soon" }, 400],
+    [{ name: "a", expires: "--json" }, 400],
+    [{ name: "a", tags: ["x"], metricsOnly: true }, 400],
+    [{ name: "a", presets: ["nope"] }, 404],
+    [{ name: "a", more: 1 }, 400],
+  ])("%p is refused, and creates nothing", async (body, status) => {
+    expect((await api("POST", "/tokens", body)).status).toBe(status)
+    expect((await api("GET", "/tokens")).body.items).toEqual([])
+  })
+})
+
 test("a server is added without its key in mcp.json, and a backup takes it back [rest:backups]", async () => {
   const before = readFileSync(join(svc.folder, "mcp.json"), "utf8")
   const server = { ...OWN, env: { API_KEY: "sk-live-0123456789abcdef0123456789" } }

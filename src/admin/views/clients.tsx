@@ -1,4 +1,7 @@
-/** The MCP clients of this machine: whether each is connected to svc, and buttons that connect it, disconnect it or undo that. */
+/**
+ * The MCP clients of this machine: whether each is connected to svc, and buttons that connect it, disconnect it or undo that;
+ * and the tokens with which other clients get in.
+ */
 import { useState } from "preact/hooks"
 import { ChangeDialog } from "../change-dialog.tsx"
 import { useApp, useStateOf } from "../context.ts"
@@ -7,6 +10,7 @@ import { useLoaded } from "../hooks.ts"
 import { Button, Choice, Empty, Head, StateMark, Table, WhenLoaded } from "../parts.tsx"
 import { linkTo, type Route } from "../router.ts"
 import type { Client, Preset } from "../types.ts"
+import { clientJson, Tokens } from "./tokens.tsx"
 
 /** The list of clients. `preset` in the route is the preset that a new connection offers. */
 export function ClientsView({ route }: { route: Route }) {
@@ -47,6 +51,7 @@ export function ClientsView({ route }: { route: Route }) {
         }}
       </WhenLoaded>
       <ByAddress preset={route.query.preset ?? ""} />
+      <Tokens />
       {open !== undefined && (
         <OpenDialog
           {...open}
@@ -214,6 +219,7 @@ const BY_ADDRESS = (
 /** What a client needs that svc does not know, or that runs on another machine. */
 function ByAddress({ preset }: { preset: string }) {
   const endpoint = useStateOf((state) => state.status?.endpoint)
+  const needsToken = useStateOf((state) => state.status?.authEnabled === true)
   if (endpoint === undefined) return null
   const url = preset === "" ? endpoint : `${endpoint}?preset=${encodeURIComponent(preset)}`
   return (
@@ -230,8 +236,8 @@ function ByAddress({ preset }: { preset: string }) {
         :
       </p>
       <Copy text={url} label="the address" />
-      <p>Or add this to its JSON:</p>
-      <Copy text={JSON.stringify({ mcpServers: { svc: { type: "http", url } } }, null, 2)} label="the JSON" />
+      <p>Or add this to its JSON{needsToken && ", with a token from below in place of TOKEN"}:</p>
+      <Copy text={clientJson(url, needsToken ? "TOKEN" : undefined)} label="the JSON" />
     </section>
   )
 }

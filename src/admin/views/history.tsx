@@ -1,11 +1,11 @@
-/** The backups of mcp.json, with which changes are undone, and the tokens of clients. */
+/** The backups of mcp.json, with which changes are undone. */
 import { useState } from "preact/hooks"
 import { ChangeDialog } from "../change-dialog.tsx"
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useLoaded } from "../hooks.ts"
+import { useLoaded } from "../hooks.ts"
 import { Button, dateText, Empty, Head, Table, WhenLoaded } from "../parts.tsx"
 
-/** The backups of mcp.json, and the tokens of clients. */
+/** The backups of mcp.json. */
 export function HistoryView() {
   const { api } = useApp()
   const configuration = useStateOf((state) => state.configuration)
@@ -68,7 +68,6 @@ export function HistoryView() {
           onDone={loaded.reload}
         />
       )}
-      <Tokens />
     </>
   )
 }
@@ -78,68 +77,8 @@ export function HistoryView() {
 /** The names of the backups, newest first, and what has changed after each. */
 type Backups = { readonly items: readonly string[]; readonly changes: Readonly<Record<string, string>> }
 
-type Token = {
-  readonly id: string
-  readonly name: string
-  readonly expires?: string
-  readonly tags?: readonly string[]
-}
-
 /** Returns the time in the name of a backup, ISO 8601. */
 const timeOf = (name: string): string => {
   const [, day, hour, minute, rest] = /(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-([\d.]+Z)/.exec(name) ?? []
   return day === undefined ? name : `${day}T${hour}:${minute}:${rest}`
-}
-
-/** The tokens with which clients get in if svc runs with --auth. */
-function Tokens() {
-  const { api, ui } = useApp()
-  const loaded = useLoaded(async () => (await api.get<{ items: readonly Token[] }>("/tokens")).items, [])
-  const [busy, run] = useAction()
-  const revoke = async ({ id, name }: Token) => {
-    const isAgreed = await ui.ask({
-      title: `Revoke the token ${name || id}?`,
-      text: "The client with this token loses its access at once.",
-      action: "Revoke",
-      isDangerous: true,
-    })
-    if (!isAgreed) return
-    await run(id, async () => {
-      await api.send("DELETE", `/tokens/${encodeURIComponent(id)}`)
-      loaded.reload()
-      return `${name || id} was revoked`
-    })
-  }
-  if (loaded.data === undefined || loaded.data.length === 0) return null
-  return (
-    <>
-      <h2>Tokens of clients</h2>
-      <Table
-        caption="Tokens"
-        items={loaded.data}
-        keyOf={({ id }) => id}
-        columns={[
-          { title: "Name", kind: "name", draw: ({ id, name }) => name || id },
-          {
-            title: "Tags",
-            kind: "wide",
-            draw: ({ tags = [] }) => (tags.length === 0 ? "all servers" : tags.join(", ")),
-          },
-          { title: "Expires", kind: "wide", draw: ({ expires }) => expires ?? "never" },
-          {
-            title: "Controls",
-            draw: (token) => (
-              <Button
-                isBusy={busy === token.id}
-                label={`Revoke ${token.name || token.id}`}
-                onClick={() => void revoke(token)}
-              >
-                Revoke
-              </Button>
-            ),
-          },
-        ]}
-      />
-    </>
-  )
 }

@@ -248,6 +248,47 @@ const tokens = defineEndpoint({
   run: async ({ ports }) => ({ items: itemsOf(await ports.runCommand(["auth", "token", "list"])) as never }),
 })
 
+/** A name in a list that a flag of a command separates by commas. */
+const LISTED = z.string().regex(/^[^\p{Cc},]{1,200}$/u, "must be a name without commas")
+
+const createToken = defineEndpoint({
+  method: "POST",
+  path: "/tokens",
+  summary: "Create a token for a client; only this answer has its text",
+  description:
+    "As `svc auth token create`. Without `presets`, `tags` and `metricsOnly`, the token gives access to all servers and to REST. A svc without --auth asks for no tokens.",
+  body: z.strictObject({
+    name: z
+      .string()
+      .regex(/^[^\p{Cc}]{1,200}$/u, "must be a name")
+      .describe("Such as the name of its user; no other token may have it"),
+    presets: z.array(LISTED).max(100).default([]).describe("Bind its holder to these presets"),
+    tags: z.array(LISTED).max(100).default([]).describe("Limit it to servers with one of these tags"),
+    metricsOnly: z.boolean().default(false).describe("Limit it to reading /metrics"),
+    expires: z
+      .string()
+      .regex(/^\w{1,20}$/, "must be a duration, such as 30d")
+      .optional()
+      .describe("Lifetime, such as 30d (default: does not expire)"),
+  }),
+  created: true,
+  answer: z.looseObject({
+    id: z.string(),
+    name: z.string(),
+    token: z.string().describe("The secret; svc keeps only a hash of it, and cannot show it again"),
+    warnings: z.array(z.string()),
+  }),
+  faults: ["invalid_params", "not_found", "conflict"],
+  run: async ({ ports, body: { name, presets, tags, metricsOnly, expires } }) =>
+    (await ports.runCommand([
+      ...["auth", "token", "create", `--name=${name}`],
+      ...(presets.length === 0 ? [] : [`--preset=${presets.join(",")}`]),
+      ...tags.map((tag) => `--tag=${tag}`),
+      ...(metricsOnly ? ["--metrics-only"] : []),
+      ...(expires === undefined ? [] : [`--expires=${expires}`]),
+    ])) as never,
+})
+
 const revoke = defineEndpoint({
   method: "DELETE",
   path: "/tokens/{name}",
@@ -272,6 +313,7 @@ export const MACHINE_ENDPOINTS: readonly Endpoint[] = [
   backups,
   restore,
   tokens,
+  createToken,
   revoke,
 ]
 
