@@ -2129,6 +2129,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "svc would serve its own tools twice, and at the start wait for itself",
   },
+  "import:chosen": {
+    says: "svc config import --only imports only the named servers of its list, under their names in it, and refuses a name that is not there",
+    from: "choice",
+    why: "a person may want two of the ten servers of a client",
+  },
   "import:names": {
     says: "svc config import leaves out a server that svc already has, and says under which name; if the name is taken by another server, it appends a number",
     from: "choice",
@@ -2518,7 +2523,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "rules are easy to get wrong",
   },
   "admin:first-run": {
-    says: "an admin page without servers offers to import, add or find them and to connect a client; the import shows what would run",
+    says: "an admin page without servers offers to import, add or find them and to connect a client; the import shows what would run, with a box for each server, and leads to the clients if none is connected",
     from: "choice",
     why: "a new user must get in without a document",
   },

@@ -83,6 +83,7 @@ export type ImportAnswer = {
     readonly name: string
     readonly file: string
     readonly application?: string
+    readonly title?: string
     readonly command: string
     readonly notes: readonly string[]
     readonly projectFolder?: string

@@ -12,7 +12,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { dirname, isAbsolute, join, resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { configuredOptions } from "../commands/client-commands.ts"
-import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
+import { CONTEXT_ARGS, openContext, repeated } from "../commands/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../commands/follow.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { addServer } from "../config/edit.ts"
@@ -24,7 +24,7 @@ import { writtenValues } from "../config/written-values.ts"
 import { clientHost } from "../features/connect/client-connection.ts"
 import { readClientDocument } from "../features/connect/client-edit.ts"
 import { svcAddresses } from "../features/connect/client-endpoint.ts"
-import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "../features/connect/clients.ts"
+import { CLIENTS, type ClientFile, type ClientName, clientFiles, clientRow } from "../features/connect/clients.ts"
 import { type ForeignServer, isSameServer, isSvc, placed, readForeignServers } from "../features/connect/import.ts"
 import { commandText, hidesSecrets, settingsOf } from "../features/tools/consent-text.ts"
 import { isLoopback } from "../lib/address.ts"
@@ -34,6 +34,7 @@ import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { isSameValue, mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 import { say, table } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { shortPath } from "../lib/text.ts"
@@ -59,17 +60,22 @@ export const importServers: CommandDef = {
       description:
         "Also import the servers of projects (.mcp.json, .vscode/mcp.json …); svc then offers them in every project",
     },
+    only: {
+      type: "string",
+      description: "Import only the server of this name in the list; may be repeated (default: all)",
+    },
     yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
     "dry-run": { type: "boolean", description: "Only show what would be imported" },
   },
-  async run({ args }) {
+  async run({ args, rawArgs }) {
     const context = openContext(args)
     const { paths } = context
     const skipped: string[] = []
-    const rows = await findServers(context, args.from, args.project === true, (text) => {
+    const found = await findServers(context, args.from, args.project === true, (text) => {
       skipped.push(text)
       say(`skipped: ${text}`)
     })
+    const rows = chosenOf(found, repeated(rawArgs, "only"))
     const added = rows.filter(({ outcome }) => outcome.kind === "added")
     const asks = args.yes !== true && args["dry-run"] !== true && isInteractive()
     if (args.json !== true) {
@@ -110,7 +116,7 @@ export const importServers: CommandDef = {
         found: rows.map(({ name, server, from, folder, outcome, notes }) => ({
           name,
           file: from.file,
-          ...(from.client === undefined ? {} : { application: from.client }),
+          ...(from.client === undefined ? {} : { application: from.client, title: clientRow(from.client).title }),
           project: from.scope === "project",
           ...(folder === undefined ? {} : { projectFolder: folder }),
           command: hiddenText(server),
@@ -157,6 +163,14 @@ function notImported(names: readonly string[], isDryRun: boolean): string {
   if (!isDryRun) return "nothing imported"
   if (names.length === 0) return "there is nothing to import"
   return `would import ${names.join(", ")}; \`svc config import\` shows them in full and asks before it imports them`
+}
+
+/** Returns the servers with these names, or all if no name is given. Throws a RequestError for a name that none has. */
+function chosenOf(rows: readonly ImportRow[], names: readonly string[]): readonly ImportRow[] {
+  const known = rows.map(({ name }) => name)
+  const unknown = names.find((name) => !known.includes(name))
+  if (unknown !== undefined) throw unknownNameError("server", unknown, known)
+  return names.length === 0 ? rows : rows.filter(({ name }) => names.includes(name))
 }
 
 /** Decides what the import does with each server, and under which name: different servers with the same name get a number. */

@@ -11,7 +11,7 @@ const svcIn = (home: string, answers?: readonly string[]) =>
   commandsIn(join(home, "svc"), { home, ...(answers === undefined ? {} : { answers }) })
 const written = (folder: string) => JSON.parse(readIfThere(join(folder, "svc/mcp.json")) ?? "").mcpServers
 
-test("servers of all scopes are imported: equal ones once, different ones with the same name under a number [import:scopes] [import:names] [import:offer]", async () => {
+test("servers of all scopes are imported: equal ones once, different ones with the same name under a number [import:scopes] [import:names] [import:chosen] [import:offer]", async () => {
   const files = (path: string) => ({ command: "npx", args: ["-y", "server-filesystem", path] })
   const folder = home({
     ".claude.json": {
@@ -36,6 +36,12 @@ test("servers of all scopes are imported: equal ones once, different ones with t
   expect(dry.stdout).toMatch(/documents .* cursor +same as files\n/)
   expect(dry.stdout.match(/server-filesystem \/site/g)?.length).toBe(1)
   expect(dry.stdout).toContain("\nwould import files, memory, files-2, slow; `svc config import` shows them in full")
+  const chosen = await svc("config", "import", "--project", "--only", "files-2", "--only=slow", "--dry-run")
+  expect(chosen.stdout).toContain("\nwould import files-2, slow; ")
+  expect(await svc("config", "import", "--only", "memori", "--yes")).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("no server is named memori; did you mean memory?"),
+  })
   const done = await svc("config", "import", "--project", "--yes")
   expect(done.stdout).toContain("imported files, memory, files-2, slow")
   expect(done.stderr).toContain(

@@ -43,13 +43,18 @@ describe("clients and their servers [rest:clients]", () => {
     const { body: shown } = await api("GET", "/import")
     expect(shown.skipped).toEqual([expect.stringContaining("config.toml:1:")])
     expect(shown.found).toEqual([
-      expect.objectContaining({ name: "theirs", application: "cursor" }),
+      expect.objectContaining({ name: "theirs", application: "cursor", title: "Cursor" }),
       expect.objectContaining({ name: "own", same: true }),
     ])
     expect(JSON.stringify(shown)).not.toContain(KEY)
     expect(written().theirs).toBeUndefined()
     expect((await api("POST", "/import", { digest: "0".repeat(32) })).status).toBe(409)
-    const { status, body } = await api("POST", "/import", { digest: shown.digest })
+    const { digest } = shown
+    // A server that svc already has can be named, and is not imported; one that was not shown cannot.
+    expect((await api("POST", "/import", { digest, only: ["own"] })).body.added).toEqual([])
+    expect((await api("POST", "/import", { digest, only: ["theirs", "--yes"] })).status).toBe(404)
+    expect(written().theirs).toBeUndefined()
+    const { status, body } = await api("POST", "/import", { digest, only: ["theirs"] })
     expect([status, body.added]).toEqual([200, ["theirs"]])
     expect(written().theirs.env).toEqual({ GITHUB_TOKEN: `${"$"}{GITHUB_TOKEN}` })
     expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain(KEY)

@@ -92,6 +92,7 @@ const importSchema = z.looseObject({
       name: z.string(),
       file: z.string(),
       application: z.string().optional().describe("The client to which the file belongs"),
+      title: z.string().optional().describe("The client's name for people"),
       command: z.string().describe("What svc would run; secrets are hidden"),
       notes: z.array(z.string()),
       projectFolder: z.string().optional().describe("The project in which the client offers it"),
@@ -127,12 +128,18 @@ const importServers = defineEndpoint({
   description: "As `svc config import`. `digest` is that of the answer which the person has seen.",
   body: z.strictObject({
     digest: z.string().min(1),
+    only: z
+      .array(z.string().regex(/^\P{Cc}+$/u, "must be the name of a server"))
+      .min(1)
+      .optional()
+      .describe("Import only the servers with these names in the answer that the person has seen (default: all)"),
     client: CLIENT,
     projects: z.boolean().default(false).describe(PROJECTS),
   }),
   answer: importSchema,
   faults: ["invalid_params", "not_found", "conflict"],
-  run: (call) => change(call, importWords(call.body), ["--no-wait"]),
+  run: (call) =>
+    change(call, importWords(call.body), ["--no-wait", ...(call.body.only ?? []).map((name) => `--only=${name}`)]),
 })
 
 const doctor = defineEndpoint({
