@@ -4,15 +4,18 @@ import { useApp, useStateOf } from "./context.ts"
 import { useAction } from "./hooks.ts"
 import { Button, Failure, Field } from "./parts.tsx"
 
-/** Asks for the value of a variable, and stores it in `.env`, never in mcp.json. */
-export function SecretField({ name, onDone }: { name: string; onDone?(): void }) {
+/** A secret, and where svc stores it. */
+export type StoredSecret = { readonly name: string; readonly place: ".env" | "keychain" }
+
+/** Asks for the value of a secret, and stores it in `.env` or in the keychain, never in mcp.json. */
+export function SecretField({ name, place, onDone }: StoredSecret & { onDone?(): void }) {
   const { api } = useApp()
   const [value, setValue] = useState("")
   const [busy, run, problem] = useAction("here")
   const save = async () => {
     const isDone = await run("save", async () => {
-      await api.send("PUT", `/secrets/${encodeURIComponent(name)}`, { value })
-      return `${name} is stored in .env; svc starts the servers that use it`
+      await api.send("PUT", `/secrets/${encodeURIComponent(name)}`, { value, in: place })
+      return `${name} is stored in ${place === "keychain" ? "the keychain" : ".env"}; svc starts the servers that use it`
     })
     if (!isDone) return
     setValue("")
@@ -26,7 +29,10 @@ export function SecretField({ name, onDone }: { name: string; onDone?(): void })
         void save()
       }}
     >
-      <Field label={name} hint="svc writes it into .env. It does not show it again.">
+      <Field
+        label={name}
+        hint={`svc ${place === "keychain" ? "stores it in the keychain of the system" : "writes it into .env"}. It does not show it again.`}
+      >
         {(id, describedBy) => (
           <input
             id={id}
@@ -50,19 +56,27 @@ export function SecretField({ name, onDone }: { name: string; onDone?(): void })
 /** A field for each secret that some server lacks. */
 export function MissingSecrets() {
   const issues = useStateOf((state) => state.issues)
-  const names = [...new Set(issues.flatMap(({ message }) => missingVariables(message)))]
-  if (names.length === 0) return null
+  const missing = missingSecrets(issues.map(({ message }) => message).join("\n"))
+  if (missing.length === 0) return null
   return (
     <section class="panel">
       <h2>Missing secrets</h2>
-      {names.map((name) => (
-        <SecretField key={name} name={name} />
+      {missing.map((secret) => (
+        <SecretField key={`${secret.place} ${secret.name}`} {...secret} />
       ))}
     </section>
   )
 }
 
-/** Returns the variables that a message of svc names as not set. */
-export const missingVariables = (message: string): readonly string[] => [
-  ...new Set([...message.matchAll(/refers to ([A-Za-z_]\w*), which is not set/g)].map(([, name = ""]) => name)),
-]
+/** Returns the secrets that a message of svc names as missing, each once. */
+export function missingSecrets(message: string): readonly StoredSecret[] {
+  const variables = [...message.matchAll(/refers to ([A-Za-z_]\w*), which is not set/g)]
+  const others = [
+    ...message.matchAll(/refers to \$\{keychain:([^{}]+)\}, which the keychain does not have; `svc secret set/g),
+  ]
+  const names = (found: readonly RegExpMatchArray[]) => [...new Set(found.map(([, name = ""]) => name))]
+  return [
+    ...names(variables).map((name): StoredSecret => ({ name, place: ".env" })),
+    ...names(others).map((name): StoredSecret => ({ name, place: "keychain" })),
+  ]
+}

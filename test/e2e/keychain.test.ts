@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { token } from "./api.ts"
 import { eventually, fixture, freshEnv, freshFolder, modern, removeFolder, runSvc, startSvc } from "./harness.ts"
 
 const missing = ["dbus-daemon", "gnome-keyring-daemon"].find((name) => Bun.which(name) === null)
@@ -77,7 +78,7 @@ test.skipIf(NO_KEYCHAIN)(
 )
 
 test.skipIf(NO_KEYCHAIN)(
-  "svc secret stores a value in the keychain, also before any configuration exists, and a server gets it [secrets:reference]",
+  "svc secret stores a value in the keychain, also before any configuration exists, and a server gets it, also if REST stores it [secrets:reference] [rest:machine-secrets]",
   async () => {
     const folder = freshFolder()
     await using keychain = await openKeychain(folder)
@@ -121,6 +122,17 @@ test.skipIf(NO_KEYCHAIN)(
     expect(running.stderr()).toContain(
       "missing is not loaded: env.KEY refers to ${keychain:NOBODYS}, which the keychain does not have",
     )
+
+    // REST stores one, and svc starts the server without being asked.
+    const { headers } = await token(running)
+    const answer = await fetch(`${running.url}/api/v1/secrets/NOBODYS`, {
+      method: "PUT",
+      headers: { ...headers, "content-type": "application/json" },
+      body: JSON.stringify({ value: "canary-of-rest", in: "keychain" }),
+    })
+    expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ storedIn: "keychain" })])
+    await eventually(async () => (await listed()).includes("missing_svc_one"))
+    expect(readFileSync(seen, "utf8")).toBe("canary-of-rest")
 
     expect((await svc(["secret", "rm", "MY_KEY"])).code).toBe(0)
     expect((await svc(["secret", "list"])).stdout).not.toContain("MY_KEY")

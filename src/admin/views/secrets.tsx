@@ -4,7 +4,7 @@ import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
 import { Breakable, Button, Empty, Field, Head, StateMark, Table, WhenLoaded } from "../parts.tsx"
 import { linkTo } from "../router.ts"
-import { MissingSecrets, SecretField } from "../secret-field.tsx"
+import { MissingSecrets, SecretField, type StoredSecret } from "../secret-field.tsx"
 
 /** The secrets that mcp.json refers to, without their values. */
 export function SecretsView() {
@@ -14,7 +14,7 @@ export function SecretsView() {
   const loaded = useLoaded(async () => (await api.get<{ items: readonly Secret[] }>("/secrets")).items, [configuration])
   const [name, setName] = useState("")
   const [changed, setChanged] = useState<string>()
-  const remove = async ({ reference, servers }: Secret, { name: stored, place }: Stored) => {
+  const remove = async ({ reference, servers }: Secret, { name: stored, place }: StoredSecret) => {
     const isUsed = servers.length > 0
     const isAgreed = await ui.ask({
       title: `Remove ${stored}?`,
@@ -86,14 +86,12 @@ export function SecretsView() {
                     const stored = storedOf(secret)
                     if (stored === undefined) return null
                     if (changed === secret.reference)
-                      return <SecretField name={stored.name} onDone={() => setChanged(undefined)} />
+                      return <SecretField {...stored} onDone={() => setChanged(undefined)} />
                     return (
                       <div class="row">
-                        {stored.place === ".env" && (
-                          <Button label={`Change ${stored.name}`} onClick={() => setChanged(secret.reference)}>
-                            Change
-                          </Button>
-                        )}
+                        <Button label={`Change ${stored.name}`} onClick={() => setChanged(secret.reference)}>
+                          Change
+                        </Button>
                         <Button
                           kind="danger"
                           isBusy={busy === secret.reference}
@@ -127,6 +125,7 @@ export function SecretsView() {
         {/^[A-Za-z_]\w*$/.test(name) && (
           <SecretField
             name={name}
+            place=".env"
             onDone={() => {
               setName("")
               loaded.reload()
@@ -142,11 +141,8 @@ export function SecretsView() {
 
 type Secret = { readonly reference: string; readonly state: string; readonly servers: readonly string[] }
 
-/** A secret that svc stores itself, so that it can remove it. */
-type Stored = { readonly name: string; readonly place: ".env" | "keychain" }
-
 /** Returns what svc stores for a reference; undefined for a file, a command, or a secret that is missing. */
-function storedOf({ reference, state }: Secret): Stored | undefined {
+function storedOf({ reference, state }: Secret): StoredSecret | undefined {
   const [, scheme, name = ""] = /^\$\{(keychain:)?(.+)\}$/.exec(reference) ?? []
   if (scheme !== undefined) return state === "in the keychain" ? { name, place: "keychain" } : undefined
   return state === "in .env" ? { name, place: ".env" } : undefined

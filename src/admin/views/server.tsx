@@ -23,7 +23,7 @@ import {
   WhenLoaded,
 } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
-import { missingVariables, SecretField } from "../secret-field.tsx"
+import { missingSecrets, SecretField } from "../secret-field.tsx"
 import type { EffectiveValue, LogLine, Server, ServerInstance, ServerState } from "../types.ts"
 import type { Ui } from "../ui.ts"
 import { LogPane } from "./logs.tsx"
@@ -124,7 +124,7 @@ const TABS = [
 ] as const
 
 /** Tells the person how to resolve a state. */
-const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
+export const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
   "crash-loop":
     "svc no longer restarts it, because it crashed too often. The log shows the output of the process. Fix the cause, then restart the server.",
   failed: "svc does not restart it, because restartOnExit is off. Fix the cause, then restart the server.",
@@ -193,7 +193,7 @@ function RemoveButton({ name }: { name: string }) {
 function Overview({ server }: { server: Server }) {
   const { state, lastError, instances, tags, type, template } = server
   const remedy = REMEDIES[state as ServerState]
-  const missing = missingVariables(lastError ?? "")
+  const missing = missingSecrets(lastError ?? "")
   return (
     <>
       {(lastError !== undefined || remedy !== undefined) && (
@@ -201,8 +201,8 @@ function Overview({ server }: { server: Server }) {
           <div>
             {lastError !== undefined && <p>{lastError}</p>}
             {remedy !== undefined && missing.length === 0 && <p class="soft">{remedy}</p>}
-            {missing.map((variable) => (
-              <SecretField key={variable} name={variable} />
+            {missing.map((secret) => (
+              <SecretField key={`${secret.place} ${secret.name}`} {...secret} />
             ))}
             {HAS_LOG.has(state) && <LastLines server={server.name} />}
           </div>
@@ -234,9 +234,9 @@ function Overview({ server }: { server: Server }) {
 }
 
 /** The states in which the log of a server shows the cause. */
-const HAS_LOG: ReadonlySet<string> = new Set(["failed", "crash-loop", "restarting", "reconnecting"])
+export const HAS_LOG: ReadonlySet<string> = new Set(["failed", "crash-loop", "restarting", "reconnecting"])
 /** The states in which a setting of a server is wrong. */
-const IN_SETTINGS: ReadonlySet<string> = new Set([
+export const IN_SETTINGS: ReadonlySet<string> = new Set([
   "invalid",
   "token needed",
   "credentials refused",
@@ -265,7 +265,7 @@ function LastLines({ server }: { server: string }) {
 }
 
 /** Starts the sign-in. It also shows a link, because a browser may block a window that opens after a delay. */
-function AuthorizeButton({ name }: { name: string }) {
+export function AuthorizeButton({ name }: { name: string }) {
   const { api } = useApp()
   const [busy, run] = useAction()
   const [address, setAddress] = useState<string>()

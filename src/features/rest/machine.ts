@@ -198,7 +198,8 @@ const setSecret = defineEndpoint({
   faults: ["invalid_params"],
   run: async (call) =>
     (await call.ports.runCommand(
-      ["secret", "set", ...nameOf(call), `--to=${call.body.in}`, "--no-wait"],
+      // svc watches .env; a value in the keychain, it must be told to read.
+      ["secret", "set", ...nameOf(call), `--to=${call.body.in}`, ...(call.body.in === ".env" ? ["--no-wait"] : [])],
       call.body.value,
     )) as never,
 })
