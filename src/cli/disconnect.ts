@@ -9,6 +9,7 @@ import {
   agreed,
   type ClientTarget,
   formatEdits,
+  keptCopy,
   lastConnection,
   linkOf,
   ownEntries,
@@ -26,6 +27,7 @@ import { clientRow } from "../features/connect/clients.ts"
 import { readForeignServers } from "../features/connect/import.ts"
 import { print } from "../lib/output.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
+import { readText } from "../store/files.ts"
 import { isAccepted, revokeTokens, tokenIn } from "./client-token.ts"
 
 export const disconnect: CommandDef = {
@@ -79,7 +81,7 @@ export async function undoLast(
   args: Readonly<Record<string, unknown>>,
 ): Promise<number> {
   const connection = lastConnection(context.paths, target)
-  const plan = planUndo(connection)
+  const plan = planUndo(connection, readText(connection.file))
   const entries = readForeignServers(plan.now, target.file)
   const restored = restoredText(plan)
   const before = restored === undefined ? [] : readForeignServers(restored, target.file)
@@ -93,7 +95,7 @@ export async function undoLast(
     if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
     return 0
   }
-  await undo(context.paths, connection, plan)
+  await undo(context.paths, [connection], plan)
   const kept = connection.places.flatMap(({ path }) => tokenIn(valueIn(readTarget(target)?.value, path)) ?? [])
   const had = entries.flatMap(({ server }) => tokenIn(server) ?? [])
   await revokeTokens(
@@ -105,6 +107,7 @@ export async function undoLast(
   print(args.json === true, { ...about, changed: true }, () =>
     [
       `restored ${place}`,
+      ...keptCopy(plan),
       ...(isRevoked ? [`its token was revoked: run \`svc connect ${target.client}\` for a new one`] : []),
     ].join("\n"),
   )

@@ -295,12 +295,14 @@ async function undoAll(context: LocalConfiguration, args: Args): Promise<number>
   const isStopped = !existsSync(paths.file) && (await context.ask("stop").catch(() => undefined)) !== undefined
   const all = <K extends keyof (typeof results)[number]>(key: K) => results.flatMap((result) => result[key])
   const problems = all("problems")
-  const result = { restored: all("restored"), removed: all("removed"), kept: all("kept"), problems }
+  const [restored, removed, kept, notes] = [all("restored"), all("removed"), all("kept"), all("notes")]
+  const result = { restored, removed, kept, notes, problems }
   print(args.json === true, result, () =>
     [
       ...result.restored.map((file) => `restored ${shortPath(file, homeDirectory())}`),
       ...(result.removed.length === 0 ? [] : [`removed ${result.removed.join(", ")} from ${paths.file}`]),
       ...result.kept.map((name) => `kept ${name}, which was edited since`),
+      ...notes,
       ...problems.map((problem) => `not undone: ${problem}`),
       ...(problems.length === 0 ? [] : ["the imported servers stay in mcp.json until this is solved"]),
       ...(isStopped ? ["stopped svc, which has no servers any more"] : []),

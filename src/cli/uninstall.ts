@@ -22,7 +22,7 @@ import { homeDirectory } from "../lib/home-directory.ts"
 import { print, say } from "../lib/output.ts"
 import { instancePid } from "../serve/control-socket.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
-import { realTarget, removeAll } from "../store/files.ts"
+import { readText, realTarget, removeAll } from "../store/files.ts"
 import { standardDirectory } from "../store/paths.ts"
 import { listRunning, pathsOfRunning, runningFolder } from "../store/running.ts"
 import { revokeTokens, tokenIn } from "./client-token.ts"
@@ -130,7 +130,7 @@ function undosOf(directory: string): readonly Undo[] {
 async function restore(one: Undo): Promise<FileUndo | undefined> {
   const { context, changes, now, after, problem } = one
   try {
-    for (const change of changes) await undo(context.paths, change, planUndo(change))
+    for (const change of changes) await undo(context.paths, [change], planUndo(change, readText(change.file)))
     const kept = tokensIn(after)
     const lost = tokensIn(now).filter((token) => !kept.includes(token))
     await revokeTokens(context, {}, lost)

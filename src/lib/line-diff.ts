@@ -26,7 +26,48 @@ export function diffLines(
   ]
 }
 
+/**
+ * Returns `base` with the changes of both `one` and `other`, which were made from it; undefined if they change the same
+ * lines, or insert lines at the same place.
+ */
+export function mergeLines(
+  base: readonly string[],
+  one: readonly string[],
+  other: readonly string[],
+): readonly string[] | undefined {
+  const hunks = [one, other]
+    .flatMap((after) => hunksOf(diffLines(base, after)))
+    .toSorted((first, second) => first.start - second.start || first.end - second.end)
+  const merged: string[] = []
+  let [at, inserted] = [0, -1]
+  for (const { start, end, lines } of hunks) {
+    if (start < at || (start === end && start === inserted)) return undefined
+    merged.push(...base.slice(at, start), ...lines)
+    at = end
+    if (start === end) inserted = end
+  }
+  return [...merged, ...base.slice(at)]
+}
+
 // ---
+
+/** The lines from `start` to before `end` of a text, and the lines that replace them. */
+type Hunk = { readonly start: number; end: number; readonly lines: string[] }
+
+function hunksOf(diff: readonly DiffLine[]): readonly Hunk[] {
+  const hunks: Hunk[] = []
+  let at = 0
+  for (const [index, { kind, text }] of diff.entries()) {
+    if (kind !== "same") {
+      if (index === 0 || diff[index - 1]?.kind === "same") hunks.push({ start: at, end: at, lines: [] })
+      const hunk = hunks.at(-1) as Hunk
+      if (kind === "removed") hunk.end++
+      else hunk.lines.push(text)
+    }
+    if (kind !== "added") at++
+  }
+  return hunks
+}
 
 const MAX_CHANGES = 2000
 const MAX_STEPS = 1_000_000

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { type DiffLine, diffLines } from "../../src/lib/line-diff.ts"
+import { type DiffLine, diffLines, mergeLines } from "../../src/lib/line-diff.ts"
 import { stepsOf } from "../../src/lib/steps.ts"
 
 const without = (lines: readonly DiffLine[], kind: DiffLine["kind"]) =>
@@ -65,4 +65,23 @@ test("a comparison ends after its steps, and twice the lines take twice the step
   }
   expect(taken(9000, 10_000)).toBeLessThanOrEqual(10_001)
   expect(taken(20_000, 1e9)).toBeLessThan(2.5 * taken(10_000, 1e9))
+})
+
+test("a merge has the changes of both, or is refused", () => {
+  const merge = (...texts: readonly [string, string, string]) => {
+    const [base, one, other] = texts.map((text) => text.split("")) as [string[], string[], string[]]
+    return mergeLines(base, one, other)?.join("")
+  }
+  expect(merge("abcdef", "aXcdef", "abcdYf")).toBe("aXcdYf")
+  expect(merge("abcdef", "acdef", "abcdefg")).toBe("acdefg")
+  expect(merge("abc", "abc", "xbc")).toBe("xbc")
+  expect(merge("abc", "aXbc", "abYc")).toBe("aXbYc")
+  expect(merge("abc", "aXc", "aYc")).toBeUndefined()
+  expect(merge("abc", "aXbc", "aYbc")).toBeUndefined()
+  fc.assert(
+    fc.property(lines, lines, (base, one) => {
+      expect(mergeLines(base, one, base)).toEqual(one)
+      expect(mergeLines(base, base, one)).toEqual(one)
+    }),
+  )
 })

@@ -26,7 +26,7 @@ import {
   findClientTemporaries,
   readBackup,
   readConnections,
-  removeConnection,
+  removeConnections,
   replaceConnection,
 } from "./connections.ts"
 import { type ForeignServer, isSvc, readForeignServers } from "./import.ts"
@@ -191,7 +191,7 @@ export async function writeEdits(
     if (after !== current && !replaceFile(file, after, mode, () => readText(file) === current))
       throw contentionError(file)
   } catch (error) {
-    if (readText(file) === before) await removeConnection(paths, about, systemClock).catch(() => undefined)
+    if (readText(file) === before) await removeConnections(paths, [about], systemClock).catch(() => undefined)
     throw error
   }
   const written = readClientDocument(after, file)
@@ -210,21 +210,28 @@ export function lastConnection(paths: Paths, { client, file }: ClientTarget): Cl
   throw new RequestError("not_found", `svc has made no change of ${file} that it could undo`)
 }
 
+/** What an undo writes. */
+type PlannedUndo = {
+  /** The text of the file now. */
+  readonly now: string
+  /** What it becomes; undefined if there was no file. */
+  readonly before: string | Uint8Array | undefined
+  /** The copy of the file, if it stays after the undo: it has comments that the file does not get back. */
+  readonly keeps: string | undefined
+}
+
 /**
  * Plans the undo of a change. If nothing else has changed the file, the plan restores its earlier bytes (undefined: no file),
  * otherwise only the earlier values that svc replaced. `now` is the text of the file. Throws a RequestError (conflict) if one
  * of the values or the backup has been edited since.
  */
-export function planUndo(
-  change: ClientConnection,
-  now: string | undefined = readText(change.file),
-): { readonly now: string; readonly before: string | Uint8Array | undefined } {
+export function planUndo(change: ClientConnection, now: string | undefined): PlannedUndo {
   const { file, backup, digest, places } = change
   const bytes = readBackup(change)
   if (now === undefined)
     throw new RequestError(
       "conflict",
-      `${file} is gone, so there is nothing to undo${bytes === undefined ? "" : `; as it was before, it is still in ${backup}`}`,
+      `${file} is gone, so there is nothing to undo${bytes === undefined ? "" : `; ${copyText(backup)}`}`,
     )
   if (backup !== null && bytes === undefined)
     throw new RequestError(
@@ -232,24 +239,53 @@ export function planUndo(
       `the backup ${backup} ${existsSync(backup) ? "cannot be read, or has been changed" : "is gone"}; edit ${file} by hand, or use \`svc disconnect\``,
     )
   const copy = bytes === undefined ? undefined : decodeText(bytes)
-  if (sha256(now, "hex") === digest || now === copy) return { now, before: bytes }
+  if (sha256(now, "hex") === digest || now === copy) return { now, before: bytes, keeps: undefined }
   const left = (path: Path, value: unknown) =>
     places.some((place) => isSameValue(place.path, path) && place.digest === digestOf(value))
   const paths = places.map(({ path }) => path)
-  return { now, before: revertEdits(copy, now, file, paths, left) }
+  try {
+    const { text, isWhole } = revertEdits(copy, now, file, paths, left)
+    return { now, before: text, keeps: isWhole ? undefined : (backup ?? undefined) }
+  } catch (error) {
+    if (backup === null || !(error instanceof RequestError)) throw error
+    throw new RequestError(error.fault, `${error.message}; ${copyText(backup)}`, undefined, { cause: error })
+  }
 }
 
+const copyText = (backup: string | null): string => `as it was before, it is still in ${backup}`
+
+/** Returns the texts that say which copy of a file stays after an undo. */
+export const keptCopy = ({ keeps }: PlannedUndo): readonly string[] =>
+  keeps === undefined
+    ? []
+    : [`the file was edited since, so its own entries are back without their comments; ${copyText(keeps)}`]
+
 /** Returns the text of a file after a planned undo; undefined if there is none then. */
-export const restoredText = ({ before }: ReturnType<typeof planUndo>): string | undefined =>
+export const restoredText = ({ before }: PlannedUndo): string | undefined =>
   before instanceof Uint8Array ? decodeText(Buffer.from(before)) : before
 
-/** Carries out a planned undo, and forgets the change. */
+/**
+ * Returns several changes of a file, oldest first, as one. The undo of the last alone may not be possible, or connect a client
+ * again that was disconnected.
+ */
+export function asOneChange(changes: readonly [ClientConnection, ...ClientConnection[]]): ClientConnection {
+  const [first] = changes
+  const isUnbroken = changes.every((change, at) => {
+    const next = changes[at + 1]
+    const copy = next === undefined ? undefined : readBackup(next)
+    return next === undefined || (copy !== undefined && sha256(decodeText(copy), "hex") === change.digest)
+  })
+  const digest = isUnbroken ? (changes.at(-1)?.digest ?? "") : ""
+  return { ...first, digest, places: changes.flatMap(({ places }) => places) }
+}
+
+/** Carries out a planned undo of changes of a file, and forgets them. */
 export async function undo(
   paths: Paths,
-  connection: ClientConnection,
-  { now, before }: ReturnType<typeof planUndo>,
+  changes: readonly [ClientConnection, ...ClientConnection[]],
+  { now, before, keeps }: PlannedUndo,
 ): Promise<void> {
-  const { file } = connection
+  const [{ file }] = changes
   removeAll(findClientTemporaries(paths, systemClock.now()))
   const isCurrent = () => readText(file) === now
   if (before === undefined) {
@@ -257,7 +293,7 @@ export async function undo(
     // Removes the target of a symbolic link only: before the change, the link had no target.
     unlinkSync(linkTarget(file))
   } else if (!replaceFile(file, before, undefined, isCurrent)) throw contentionError(file)
-  await removeConnection(paths, connection, systemClock)
+  await removeConnections(paths, changes, systemClock, keeps)
 }
 
 /** The undo of all changes that svc has made of a file. */

@@ -11,6 +11,7 @@ import { setAt } from "../../config/edit.ts"
 import { eolOf } from "../../config/jsonc.ts"
 import { ConfigError, messageOf, RequestError } from "../../lib/errors.ts"
 import { isSameValue } from "../../lib/json.ts"
+import { mergeLines } from "../../lib/line-diff.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 
 /** A change of one value; undefined removes it. */
@@ -48,6 +49,9 @@ export function valueIn(document: unknown, path: Path): unknown {
   }, document)
 }
 
+/** A document without the edits of svc. `isWhole`: whether the values that are back are also in their former form, with their comments. */
+export type RevertedDocument = { readonly text: string; readonly isWhole: boolean }
+
 /**
  * Returns the text with the values at `paths` as they were in `before` (undefined: there was no file). `isOurs` tells whether
  * the value at a path is still the value that svc wrote. Throws a RequestError (conflict) if a value has changed since, unless
@@ -59,23 +63,48 @@ export function revertEdits(
   file: string,
   paths: readonly Path[],
   isOurs: (path: Path, value: unknown) => boolean,
-): string {
+): RevertedDocument {
   const current = readClientDocument(now, file)
   const original = before === undefined ? {} : readClientDocument(before, file)
   for (const path of paths)
     if (!isOurs(path, valueIn(current, path)) && !isSameValue(valueIn(current, path), valueIn(original, path)))
       throw new RequestError(
         "conflict",
-        `${path.join(".")} in ${file} has been changed since; edit the file by hand, or use \`svc disconnect\``,
+        `${path.join(".")} in ${file} has been changed since; remove it from the file, and undo again`,
       )
-  return editClientDocument(
-    now,
-    file,
-    paths.map((path) => ({ path, value: valueIn(original, path) })),
-  )
+  const edits = paths.map((path) => ({ path, value: valueIn(original, path) }))
+  const text = editClientDocument(now, file, edits)
+  if (before === undefined || edits.every(({ value }) => value === undefined)) return { text, isWhole: true }
+  const merged = mergedText(before, now, file, paths)
+  const isMerged = merged !== undefined && isSameValue(ifReadable(merged, file), readClientDocument(text, file))
+  return isMerged ? { text: merged, isWhole: true } : { text, isWhole: false }
 }
 
 // ---
+
+/** Returns `before` with the changes that others have made in `now`; undefined if they are among those of svc. */
+function mergedText(before: string, now: string, file: string, paths: readonly Path[]): string | undefined {
+  const current = readClientDocument(now, file)
+  const [old, ours, theirs] = [
+    before,
+    editClientDocument(
+      before,
+      file,
+      paths.map((path) => ({ path, value: valueIn(current, path) })),
+    ),
+    now,
+  ].map(linesOf) as [string[], string[], string[]]
+  return mergeLines(ours, old, theirs)?.join("")
+}
+
+/** Returns the value of a document; undefined if it is malformed. */
+function ifReadable(text: string, file: string): unknown {
+  try {
+    return readClientDocument(text, file)
+  } catch {
+    return undefined
+  }
+}
 
 type Format = "json" | "toml" | "yaml"
 type Parse = (text: string) => unknown

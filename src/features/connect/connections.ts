@@ -44,9 +44,15 @@ export async function replaceConnection(paths: Paths, connection: ClientConnecti
   await change(paths, (all) => all.map((one) => (isSame(one, connection) ? connection : one)), clock)
 }
 
-/** Removes a change and its backup. */
-export async function removeConnection(paths: Paths, connection: ConnectionId, clock: Clock): Promise<void> {
-  await change(paths, (all) => all.filter((one) => !isSame(one, connection)), clock)
+/** Removes changes, and their backups except the one that is `kept`. */
+export async function removeConnections(
+  paths: Paths,
+  connections: readonly ConnectionId[],
+  clock: Clock,
+  kept?: string,
+): Promise<void> {
+  const isGone = (one: ClientConnection) => connections.some((other) => isSame(one, other))
+  await change(paths, (all) => all.filter((one) => !isGone(one)), clock, kept)
 }
 
 /**
@@ -156,6 +162,7 @@ async function change(
   paths: Paths,
   edit: (all: readonly ClientConnection[]) => readonly ClientConnection[],
   clock: Clock,
+  kept?: string,
 ): Promise<void> {
   const file = connectionsFile(paths)
   let dropped: readonly ClientConnection[] = []
@@ -170,5 +177,5 @@ async function change(
     },
     clock,
   )
-  for (const { backup } of dropped) if (backup !== null && existsSync(backup)) unlinkSync(backup)
+  for (const { backup } of dropped) if (backup !== null && backup !== kept && existsSync(backup)) unlinkSync(backup)
 }

@@ -18,7 +18,7 @@ import { contentionError, lockDocuments, SCHEMA_FILE } from "../../store/documen
 import { makePrivateFolder, readBytes, readText, removeAll, replaceFile, replaceState } from "../../store/files.ts"
 import { ownName, type Paths } from "../../store/paths.ts"
 import { readDocuments, type WrittenDocuments } from "../../store/transaction.ts"
-import { planUndo, undo } from "./client-connection.ts"
+import { asOneChange, keptCopy, planUndo, undo } from "./client-connection.ts"
 import { readConnections } from "./connections.ts"
 
 /** One run of `svc setup`. */
@@ -61,6 +61,8 @@ export type SetupUndo = {
   readonly removed: readonly string[]
   /** Servers that stay in mcp.json because they were edited since. */
   readonly kept: readonly string[]
+  /** What else to say of the restored files. */
+  readonly notes: readonly string[]
   /** Why files of clients could not be restored: then all servers stay. */
   readonly problems: readonly string[]
 }
@@ -69,16 +71,20 @@ export type SetupUndo = {
 export async function undoSetup(paths: Paths, record: SetupRecord, clock: Clock): Promise<SetupUndo> {
   const restored: string[] = []
   const problems: string[] = []
+  const notes: string[] = []
   for (const file of record.clients) {
-    const made = readConnections(paths).filter((one) => one.file === file && one.time >= record.time)
+    const [first, ...later] = readConnections(paths).filter((one) => one.file === file && one.time >= record.time)
+    if (first === undefined) continue
     try {
-      for (const change of made.toReversed()) await undo(paths, change, planUndo(change))
-      if (made.length > 0) restored.push(file)
+      const plan = planUndo(asOneChange([first, ...later]), readText(file))
+      await undo(paths, [first, ...later], plan)
+      notes.push(...keptCopy(plan).map((note) => `${file}: ${note}`))
+      restored.push(file)
     } catch (error) {
       problems.push(messageOf(error))
     }
   }
-  if (problems.length > 0) return { restored, removed: [], kept: [], problems }
+  if (problems.length > 0) return { restored, removed: [], kept: [], notes, problems }
   const release = await lockDocuments(paths, clock)
   try {
     const now = readDocuments(paths)
@@ -101,7 +107,7 @@ export async function undoSetup(paths: Paths, record: SetupRecord, clock: Clock)
       paths,
       readSetups(paths).filter(({ time }) => time !== record.time),
     )
-    return { restored, removed, kept, problems }
+    return { restored, removed, kept, notes, problems }
   } finally {
     release()
   }

@@ -53,16 +53,37 @@ test("edits are taken back where they were made, unless the value has been chang
   const before = '{ "s": { "a": { "k": 1 } } }'
   const now = '{ "s": { "svc": { "url": "u" } }, "more": 1 }'
   const paths = [path, ["s", "a"]]
-  expect(
-    readClientDocument(
-      revertEdits(before, now, "c.json", paths, () => true),
-      "c.json",
-    ),
-  ).toEqual({
+  expect(readClientDocument(revertEdits(before, now, "c.json", paths, () => true).text, "c.json")).toEqual({
     s: { a: { k: 1 } },
     more: 1,
   })
   expect(() => revertEdits(before, now, "c.json", paths, (_, value) => value === undefined)).toThrow(
     "s.svc in c.json has been changed since",
   )
+})
+
+test.each([
+  ["c.json", '{\n  "theme": 1,\n  "s": {\n    // of a\n    "a": { "k": 1 }, // why\n    "b": 2\n  }\n}\n', "1,", "2,"],
+  ["c.toml", "theme = 1\n\n# of a\n[s.a] # why\n# inside\nk = 1\n\n[z]\nq = 1\n", "theme = 1", "theme = 2"],
+  ["c.yaml", "theme: 1\ns:\n  # of a\n  a: # why\n    # inside\n    k: 1\nz: 1\n", "theme: 1", "theme: 2"],
+])("%s: values come back with their comments, beside edits of others [connect:undo]", (file, before, old, edited) => {
+  const paths = [path, ["s", "a"]]
+  const values = [{ url: "u" }, undefined]
+  const written = editClientDocument(
+    before,
+    file,
+    paths.map((place, at) => ({ path: place, value: values[at] })),
+  )
+  const now = written.replace(old, edited)
+  expect(revertEdits(before, now, file, paths, () => true)).toEqual({
+    text: before.replace(old, edited),
+    isWhole: true,
+  })
+})
+
+test("values that come back without their comments are told [connect:undo]", () => {
+  const before = '{\n  "s": {\n    "a": { "k": 1 /* why */ }\n  }\n}\n'
+  const now = '{\n  "s": {\n    "svc": { "url": "u" },\n    "mine": {}\n  }\n}\n'
+  const { text, isWhole } = revertEdits(before, now, "c.json", [path, ["s", "a"]], () => true)
+  expect([readClientDocument(text, "c.json"), isWhole]).toEqual([{ s: { a: { k: 1 }, mine: {} } }, false])
 })
