@@ -2094,6 +2094,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an undo must not revert the edits of others, and a damaged copy must not replace the file",
   },
+  "connect:preset": {
+    says: "svc preset delete names the clients whose entry selects the preset, and how to connect them again",
+    from: "choice",
+    why: "svc refuses them, and they only show that svc has no tools",
+  },
   "connect:untouched": {
     says: "svc connect does not change a malformed file, and reports line and column; for a file that it cannot edit safely, it shows the entry to add by hand; an entry of another server keeps its name",
     from: "choice",

@@ -1,6 +1,7 @@
 /** `svc preset` without a running svc. */
 import { expect, test } from "bun:test"
 import { freshFolder } from "../e2e/harness.ts"
+import { clientHome } from "../fixtures/client-home.ts"
 import { commandsIn } from "../run-command.ts"
 
 test("presets are listed, shown and tried out", async () => {
@@ -28,4 +29,19 @@ test("presets are listed, shown and tried out", async () => {
   expect((await run("edit", "empty", "--filter", "slow and not slow")).stderr).toBe(
     "warning: no server matches the filter\n",
   )
+})
+
+test("the deletion of a preset names the clients that are connected with it [connect:preset]", async () => {
+  const folder = clientHome({ "mcp.json": "{}", ".cursor/mcp.json": "{}", ".kiro/settings/mcp.json": "{}" })
+  const svc = commandsIn(folder)
+  for (const name of ["p", "q"]) await svc("preset", "create", name, "--servers", "*")
+  await svc("connect", "cursor", "--preset", "q,p", "--yes")
+  await svc("connect", "kiro", "--preset", "p", "--no-stdio", "--yes")
+  await svc("connect", "gemini", "--preset", "q", "--yes")
+  const { code, stderr } = await svc("preset", "delete", "p")
+  expect([code, stderr.match(/[^ ]+ asks svc for the preset p/g)]).toEqual([
+    0,
+    ["Cursor asks svc for the preset p", "Kiro asks svc for the preset p"],
+  ])
+  expect(stderr).toContain("`svc connect kiro` connects it to all servers")
 })

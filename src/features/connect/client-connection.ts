@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, unlinkSync } from "node:fs"
 import { dirname, isAbsolute, join, relative } from "node:path"
 import type { Path } from "../../config/document.ts"
 import { formatChange } from "../../config/document-diff.ts"
+import { flagIn } from "../../config/own-service.ts"
 import { systemClock } from "../../lib/clock.ts"
 import { readOptions, usageError } from "../../lib/command-line.ts"
 import { sha256 } from "../../lib/digest.ts"
@@ -29,7 +30,7 @@ import {
   removeConnections,
   replaceConnection,
 } from "./connections.ts"
-import { type ForeignServer, isSvc, readForeignServers } from "./import.ts"
+import { type ForeignServer, isSvc, presetsIn, readForeignServers } from "./import.ts"
 
 /** A file of a client. */
 export type ClientTarget = ClientFile & { readonly client: ClientName }
@@ -110,6 +111,28 @@ export function ownEntries(
       .flatMap(({ places }) => places.flatMap(({ path, digest }) => (digest === null ? [] : [JSON.stringify(path)]))),
   )
   return entries.filter(({ path, server }) => isSvc(server, addresses) || written.has(JSON.stringify(path)))
+}
+
+/** Returns the files in which a client's entry for svc selects a preset of this configuration. */
+export function filesWithPreset(paths: Paths, preset: string, addresses: readonly string[]): readonly ClientTarget[] {
+  const known = CLIENTS.flatMap((client) => clientFiles(client, clientHost()).map((file) => ({ ...file, client })))
+  // Projects other than this one.
+  const changed = readConnections(paths).flatMap(({ client: name, scope, file }) => {
+    const client = CLIENTS.find((one) => one === name)
+    return client === undefined ? [] : [{ client, scope, file }]
+  })
+  const all = [...known, ...changed]
+  return all
+    .filter(({ file }, at) => at === all.findIndex((one) => one.file === file))
+    .filter((target) => {
+      try {
+        const own = ownEntries(paths, target, readTarget(target)?.entries ?? [], addresses)
+        return own.some(({ server }) => presetsIn(server).includes(preset) && isOfDirectory(server, paths.directory))
+      } catch {
+        // The client reports its malformed file itself.
+        return false
+      }
+    })
 }
 
 /**
@@ -347,6 +370,11 @@ export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
 }
 
 // ---
+
+/** Whether an entry for svc may be of the configuration in a directory: the command may name another one. */
+function isOfDirectory({ args }: Params, directory: string): boolean {
+  return [undefined, directory].includes(flagIn(Array.isArray(args) ? args.map(String) : [], "config-dir"))
+}
 
 function isWithin(folder: string, path: string): boolean {
   const way = relative(folder, path)

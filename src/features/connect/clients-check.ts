@@ -2,18 +2,19 @@
 import { existsSync } from "node:fs"
 import { isAbsolute } from "node:path"
 import { parseDocument } from "../../config/document.ts"
-import { flagIn, isSvcCommand } from "../../config/own-service.ts"
+import { flagIn } from "../../config/own-service.ts"
 import { readPresets } from "../../config/presets.ts"
 import { isLoopback } from "../../lib/address.ts"
 import { ConfigError, UnavailableError } from "../../lib/errors.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
+import { statusIfAnswered } from "../../serve/local-configuration.ts"
 import { readTexts } from "../../store/documents.ts"
 import { decodeText, readRegularFile, removeAll } from "../../store/files.ts"
 import { type Paths, standardDirectory } from "../../store/paths.ts"
 import type { Params } from "../../wire/message.ts"
 import { CLIENTS, type ClientName, clientFiles, clientRow } from "./clients.ts"
 import { findClientTemporaries } from "./connections.ts"
-import { readForeignServers, servedEntries } from "./import.ts"
+import { isSvc, presetsIn, readForeignServers, servedEntries } from "./import.ts"
 
 export const clientsCheck: DoctorCheck = {
   id: "clients",
@@ -26,6 +27,8 @@ export const clientsCheck: DoctorCheck = {
 /** Finds servers that both a client and svc start, and clients' entries for svc that lead nowhere. */
 async function checkClients(installation: Installation): Promise<readonly Finding[]> {
   const { context, specs } = installation
+  const { endpoint, url } = (await statusIfAnswered(context)) ?? {}
+  const addresses = [endpoint, url].flatMap((one) => one ?? [])
   const world = context.world()
   const { home, platform, parent: env } = context.baseWorld
   const config = readTexts(context.paths).config() ?? ""
@@ -53,7 +56,7 @@ async function checkClients(installation: Installation): Promise<readonly Findin
           ]),
       ...urls.map((url) => deadFinding(client, url)),
       ...servers.flatMap(({ server }) => {
-        const fault = faultOf(server, installation)
+        const fault = faultOf(server, context, addresses)
         return fault === undefined ? [] : [faultFinding(client, fault)]
       }),
     ]
@@ -111,17 +114,23 @@ const deadFinding = (client: ClientName, url: string): Finding => ({
   fix: `start \`svc serve\` at that address, or correct the address with \`svc connect ${client}\``,
 })
 
-/** Returns why a command that starts svc gives its client nothing: svc is gone, or the preset. Undefined if it works. */
-function faultOf({ command, args }: Params, { context: { paths, baseWorld } }: Installation): string | undefined {
+/** Returns why an entry for svc gives its client nothing: svc is gone, or the preset. Undefined if it works. */
+function faultOf(
+  server: Params,
+  { paths, baseWorld }: Installation["context"],
+  addresses: readonly string[],
+): string | undefined {
+  const { command, args } = server
   const words = Array.isArray(args) ? args.map(String) : []
-  if (typeof command !== "string" || !isSvcCommand(command, words)) return undefined
-  if (isAbsolute(command) && !existsSync(command)) return `starts svc as ${command}, which does not exist`
-  const { home, platform, parent } = baseWorld
-  const directory = flagIn(words, "config-dir") ?? standardDirectory({ platform, home, appData: parent.APPDATA })
-  const wanted = flagIn(words, "preset")?.split(",") ?? []
-  if (directory !== paths.directory || wanted.length === 0) return undefined
+  if (!isSvc(server, addresses)) return undefined
+  if (typeof command === "string") {
+    if (isAbsolute(command) && !existsSync(command)) return `starts svc as ${command}, which does not exist`
+    const { home, platform, parent } = baseWorld
+    const directory = flagIn(words, "config-dir") ?? standardDirectory({ platform, home, appData: parent.APPDATA })
+    if (directory !== paths.directory) return undefined
+  }
   const presets = knownPresets(paths)
-  const unknown = wanted.map((name) => name.trim()).find((name) => presets?.has(name) === false)
+  const unknown = presetsIn(server).find((name) => presets?.has(name) === false)
   return unknown === undefined ? undefined : `asks svc for the preset ${unknown}, which does not exist`
 }
 

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
 import type { Path } from "../../config/document.ts"
 import { writtenServers } from "../../config/edit.ts"
-import { isAddressOf, isSvcCommand } from "../../config/own-service.ts"
+import { flagIn, isAddressOf, isSvcCommand } from "../../config/own-service.ts"
 import { type HostEnvironment, nameProblem, planServer } from "../../config/plan.ts"
 import { oauthSchema, serverSchema } from "../../config/schema.ts"
 import { IGNORED_KEYS } from "../../config/sections.ts"
@@ -104,6 +104,16 @@ export const isSvc = ({ command, args, url }: Params, addresses: readonly string
   typeof url === "string"
     ? isAddressOf(url, addresses)
     : isSvcCommand(String(command), Array.isArray(args) ? args.map(String) : [])
+
+/** Returns the presets that an entry for svc selects. */
+export function presetsIn({ url, args }: Params): readonly string[] {
+  const query = typeof url === "string" ? (URL.parse(url)?.searchParams.get("preset") ?? "") : undefined
+  const words = Array.isArray(args) ? args.map(String) : []
+  return (query ?? flagIn(words, "preset") ?? "")
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "")
+}
 
 /** Whether two entries run the same command, or reach the same address, with the same settings. References are resolved. */
 export function isSameServer(one: Params, other: Params, world: HostEnvironment): boolean {
