@@ -261,6 +261,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a new user should need one command, and should see everything that he agrees to",
   },
+  "setup:beside": {
+    says: "svc setup also connects a client whose servers are only in a file that svc does not write, and names those that the client still starts",
+    from: "choice",
+    why: "svc runs these servers, and the client would never use them there",
+  },
   "setup:undo": {
     says: "svc setup --undo gives each file its former bytes; it keeps what was edited since, and leaves all servers in mcp.json while a client's file cannot be restored",
     from: "choice",
@@ -2093,6 +2098,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "svc connect keeps a copy of the original file; --undo restores it byte for byte, or removes only svc's changes if the file was edited elsewhere, and is refused if these changes or the copy were edited",
     from: "choice",
     why: "an undo must not revert the edits of others, and a damaged copy must not replace the file",
+  },
+  "connect:lists": {
+    says: "svc connect adds svc to the list of the only servers that Gemini CLI starts, and takes it from the list of those that it does not; svc disconnect takes it from the first again",
+    from: "choice",
+    why: "otherwise the client is connected in its file, and never starts svc",
   },
   "connect:preset": {
     says: "svc preset delete names the clients whose entry selects the preset, and how to connect them again",

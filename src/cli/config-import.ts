@@ -395,7 +395,7 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
 /** Returns the other files in which a client keeps servers, beside the one that `svc connect` writes. */
 function otherFiles(own: From): readonly From[] {
   const beside = (...names: readonly string[]) => names.map((file): From => ({ ...own, file }))
-  if (own.client === "opencode") return beside(`${own.file}c`)
+  if (own.client === "opencode") return own.file.endsWith("c") ? [] : beside(`${own.file}c`)
   // Before they had a file of their own, servers were in the settings.
   if (own.client === "vscode" || own.client === "vscode-insiders")
     return beside(join(dirname(own.file), "settings.json"))

@@ -35,7 +35,7 @@ import {
   entryPath,
 } from "../features/connect/clients.ts"
 import { readConnections } from "../features/connect/connections.ts"
-import { type ForeignServer, servedEntries } from "../features/connect/import.ts"
+import { type ForeignServer, listEdits, servedEntries } from "../features/connect/import.ts"
 import { readOptions, usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { ConfigError, codesOf, messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -249,7 +249,10 @@ async function planConnection(
   const config = documents?.config ?? readTexts(context.paths).config() ?? ""
   const world = documents === undefined ? context.world() : context.worldOf(documents.dotenv)
   const replaced = args.replace === true ? servedEntries(entries, config, world, selection.includes) : []
-  const kept = args.replace === true ? entries.filter((one) => one.name !== name && !replaced.includes(one)) : []
+  const kept =
+    args.replace === true
+      ? entries.filter((one) => one.name !== name && one.server.disabled !== true && !replaced.includes(one))
+      : []
   const old = tokenIn(valueIn(found?.value, entryPath(target.client, name, found?.value)))
   const token = old !== undefined && isAccepted(context, old) ? old : undefined
   const wantsToken =
@@ -270,6 +273,7 @@ const editsOf = (
 ): readonly ClientEdit[] => [
   { path: entryPath(client, name, found?.value), value: clientEntry(client, withToken(endpoint, token)) },
   ...replaced.map(({ path }): ClientEdit => ({ path, value: undefined })),
+  ...listEdits(found?.value, name, true),
 ]
 
 /**

@@ -24,7 +24,7 @@ import {
 import { type ClientEdit, valueIn } from "../features/connect/client-edit.ts"
 import { svcAddresses } from "../features/connect/client-endpoint.ts"
 import { clientRow } from "../features/connect/clients.ts"
-import { readForeignServers } from "../features/connect/import.ts"
+import { listEdits, readForeignServers } from "../features/connect/import.ts"
 import { print } from "../lib/output.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { readText } from "../store/files.ts"
@@ -57,7 +57,10 @@ export const disconnect: CommandDef = {
       print(args.json === true, { ...about, changed: false }, () => `${title} is not connected to svc (${place})`)
       return 0
     }
-    const edits = own.map(({ path }): ClientEdit => ({ path, value: undefined }))
+    const edits = own.flatMap(({ path, name }): readonly ClientEdit[] => [
+      { path, value: undefined },
+      ...listEdits(found.value, name, false),
+    ])
     const tokens = own.flatMap(({ path }) => tokenIn(valueIn(found.value, path)) ?? [])
     const diff = formatEdits(found.text, target.file, edits, secretsOf(found.entries))
     const notes = tokens.length === 0 ? [] : ["svc revokes its token"]

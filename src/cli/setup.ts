@@ -75,9 +75,14 @@ type Args = Readonly<Record<string, unknown>>
 async function setUp(context: LocalConfiguration, args: Args): Promise<number> {
   const { paths } = context
   const named = [args._].flat().map(String)
-  const targets = (named.length > 0 ? named : presentClients()).map((client) => targetOf({ client }))
   const found = await findServers(context, undefined, args.project === true)
   const rows = found.filter(({ outcome }) => outcome.kind !== "skipped" || outcome.because !== "itself")
+  // A client may keep its servers only in a file beside the one that svc writes.
+  const owners = rows.flatMap(({ from: { client, scope } }) =>
+    client !== undefined && scope === "user" ? [client] : [],
+  )
+  const present = [...new Set([...presentClients(), ...owners])]
+  const targets = (named.length > 0 ? named : present).map((client) => targetOf({ client }))
   const added = rows.filter(({ outcome }) => outcome.kind === "added")
   const before = readDocuments(paths)
   // The same texts as after the questions for values: these add only variables.
@@ -177,9 +182,10 @@ async function finish(context: LocalConfiguration, args: Args, done: Done): Prom
   print(args.json === true, report(rows, connections, connected, outcomes, problems), () =>
     [
       ...connected.map(({ target, planned: { name, replaced, kept } }) => {
-        const names = (entries: typeof kept) => entries.map((one) => one.name).join(", ")
+        const names = (entries: readonly { readonly name: string }[]) => entries.map((one) => one.name).join(", ")
         const gone = replaced.length === 0 ? "" : `, in place of ${names(replaced)}`
-        const stays = kept.length === 0 ? "" : `; the client still starts ${names(kept)} itself`
+        const left = [...kept, ...besideOf(target, rows)]
+        const stays = left.length === 0 ? "" : `; the client still starts ${names(left)} itself`
         return `connected  ${clientRow(target.client).title}: ${name} in ${placeOf(target)}${gone}${stays}`
       }),
       ...outcomes.filter((one) => !bad.includes(one)).map((one) => `works      ${aboutServer(one)}`),
@@ -197,6 +203,12 @@ async function finish(context: LocalConfiguration, args: Args, done: Done): Prom
       .join("\n"),
   )
   return problems.length + bad.length === 0 ? 0 : UNAVAILABLE_EXIT
+}
+
+/** Returns the servers in other files of a client, which svc does not write. */
+function besideOf({ client, file }: PreparedConnection["target"], rows: readonly ImportRow[]): readonly ImportRow[] {
+  const beside = ({ from }: ImportRow) => from.client === client && from.scope === "user" && from.file !== file
+  return rows.filter((row) => beside(row) && row.outcome.kind !== "skipped" && row.server.disabled !== true)
 }
 
 /** The states of a server that needs nothing. */

@@ -311,3 +311,19 @@ test("svc uses the client's own command if nothing can be lost, and checks the f
   expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
   expect(readIfThere(file)).toStartWith("# comments that the command would drop\n")
 })
+
+test("svc is in the lists of the servers that Gemini CLI starts while it is connected [connect:lists]", async () => {
+  const file = ".gemini/settings.json"
+  const written = (allowed: string, excluded: string) =>
+    `{\n  "mcp": { "allowed": [${allowed}], "excluded": [${excluded}] }, // mine\n  "mcpServers": { "a": { "command": "x" } }\n}\n`
+  const folder = clientHome({ [file]: written('"a"', '"b", "svc"') })
+  const svc = commandsIn(folder)
+  const now = () => readFileSync(join(folder, file), "utf8")
+  await svc("connect", "gemini", "--yes")
+  expect(parseDocument(now(), "a").value.mcp).toEqual({ allowed: ["a", "svc"], excluded: ["b"] })
+  expect((await svc("connect", "gemini", "--yes")).stdout).toContain("already connected")
+  await svc("disconnect", "gemini", "--yes")
+  expect(now()).toBe(written('"a"', '"b"'))
+  for (const _ of [1, 2]) await svc("connect", "gemini", "--undo", "--yes")
+  expect(now()).toBe(written('"a"', '"b", "svc"'))
+})

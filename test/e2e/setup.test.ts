@@ -102,6 +102,22 @@ test("without a client, setup says what to do, and with --http how clients find 
   expect(readIfThere(file)).toBeUndefined()
 })
 
+test("a client with its servers in another file is connected too, and what it still starts is named [setup:beside]", async () => {
+  const files = {
+    ".continue/config.yaml": `name: mine\nmcpServers:\n  - name: files\n    ${Object.entries(echo())
+      .map(([key, value]) => `${key}: ${JSON.stringify(value)}`)
+      .join("\n    ")}\n`,
+    ".config/opencode/opencode.jsonc": `{\n  // mine\n  "mcp": { "lists": { "type": "local", "command": ["bun", ${JSON.stringify(fixture("lists.ts"))}] } }\n}\n`,
+  }
+  await using user = home(files)
+  const { stdout } = await user.svc("setup", "--yes")
+  expect(stdout).toMatch(/connected {2}Continue: svc in .*svc\.json; the client still starts files itself/)
+  expect(stdout).toMatch(/connected {2}OpenCode: svc in .*opencode\.jsonc, in place of lists\n/)
+  await user.svc("setup", "--undo", "--yes")
+  expect(user.now()).toEqual(files)
+  expect(readIfThere(join(user.folder, ".continue/mcpServers/svc.json"))).toBeUndefined()
+}, 60_000)
+
 describe("the undo", () => {
   test("keeps what was edited since [setup:undo]", async () => {
     await using user = home({

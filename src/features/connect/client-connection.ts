@@ -48,6 +48,7 @@ export const clientHost = (): ClientHost => ({
   home: homeDirectory(),
   cwd: process.cwd(),
   env: process.env,
+  exists: existsSync,
 })
 
 /** Returns the file that `CLIENT` and `--scope` name. Throws a RequestError (usage). */

@@ -155,10 +155,11 @@ function editOnce(text: string, file: string, edit: ClientEdit): string {
   throw new RequestError("conflict", `${file} is written in a form that svc cannot edit safely; ${entry} by hand`)
 }
 
-/** Throws a RequestError (conflict) if a section around an entry is not an object: the edit would replace the section. */
+/** Throws a RequestError (conflict) if what is around a value is no object or list that can have it: the edit would replace it. */
 function requireSections(document: Params, file: string, path: Path): void {
   for (let length = 1; length < path.length; length++) {
     const section = valueIn(document, path.slice(0, length))
+    if (Array.isArray(section) && typeof path[length] === "number") continue
     if (section !== undefined && section !== null && !isObject(section))
       throw new RequestError(
         "conflict",

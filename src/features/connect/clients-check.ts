@@ -34,7 +34,7 @@ async function checkClients(installation: Installation): Promise<readonly Findin
   const config = readTexts(context.paths).config() ?? ""
   const seen = new Set<string>()
   const found = CLIENTS.map(async (client): Promise<readonly Finding[]> => {
-    const [{ file }] = clientFiles(client, { platform, home, cwd: home, env })
+    const [{ file }] = clientFiles(client, { platform, home, cwd: home, env, exists: existsSync })
     // Editions of a client may share a file.
     if (seen.has(file) || !existsSync(file)) return []
     seen.add(file)

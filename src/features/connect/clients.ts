@@ -18,6 +18,8 @@ export type ClientHost = {
   readonly cwd: string
   /** The environment. `APPDATA`, `XDG_CONFIG_HOME` and the `folderVariable` of a row move files. */
   readonly env: Readonly<Record<string, string | undefined>>
+  /** Whether a file is there; none is by default. */
+  readonly exists?: (file: string) => boolean
 }
 
 /** How a client reaches svc. */
@@ -42,6 +44,8 @@ export type ClientRow = {
   /** The variable that names the folder of the user's file instead. */
   readonly folderVariable?: string
   readonly project?: string
+  /** Whether the client also reads these files with the ending `.jsonc`; svc takes such a file if the other one is not there. */
+  readonly jsonc?: true
   /** The member of the document that holds the servers. */
   readonly section: readonly string[]
   /** The entry for an address; missing for a client that only starts commands. */
@@ -62,14 +66,16 @@ export const clientRow = (name: ClientName): ClientRow => ROWS[name]
 
 /** Returns the files in which a client keeps servers, the user's own file first. */
 export function clientFiles(name: ClientName, host: ClientHost): readonly [ClientFile, ...ClientFile[]] {
-  const { user, windows, folderVariable, project } = clientRow(name)
+  const { user, windows, folderVariable, project, jsonc } = clientRow(name)
   const { join, basename } = host.platform === "win32" ? win32 : posix
   const moved = folderVariable === undefined ? undefined : host.env[folderVariable]
   const place = host.platform === "win32" ? (windows ?? user) : user
   const file = moved === undefined || moved === "" ? locate(place, host) : join(moved, basename(place))
+  const there = (path: string) =>
+    jsonc === true && host.exists?.(path) === false && host.exists(`${path}c`) ? `${path}c` : path
   return [
-    { file, scope: "user" },
-    ...(project === undefined ? [] : [{ file: locate(project, host), scope: "project" } as const]),
+    { file: there(file), scope: "user" },
+    ...(project === undefined ? [] : [{ file: there(locate(project, host)), scope: "project" } as const]),
   ]
 }
 
@@ -240,6 +246,7 @@ const ROWS = {
     title: "OpenCode",
     user: "config/opencode/opencode.json",
     project: "./opencode.json",
+    jsonc: true,
     section: ["mcp"],
     http: typed("remote", { enabled: true }),
     stdio: (path, args) => ({ type: "local", command: [path, ...args], enabled: true }),

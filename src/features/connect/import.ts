@@ -14,7 +14,7 @@ import { lazy } from "../../lib/lazy.ts"
 import { schemaProblem } from "../../lib/schema-problem.ts"
 import { isSwitchedOff } from "../../template/instance.ts"
 import { isObject, type Params } from "../../wire/message.ts"
-import { readClientDocument, valueIn } from "./client-edit.ts"
+import { type ClientEdit, readClientDocument, valueIn } from "./client-edit.ts"
 
 /** A server of another application. `problem` says why it cannot be imported; `notes` name settings that are dropped. */
 export type ForeignServer = {
@@ -139,6 +139,25 @@ export function servedEntries(
   return named.filter((entry) => served.some((server) => isSameServer(entry.server, server, world)))
 }
 
+/**
+ * Returns the edits of the lists beside a client's servers that let the client start the server `name` (`isOn`), or that take
+ * its name away again.
+ */
+export function listEdits(document: unknown, name: string, isOn: boolean): readonly ClientEdit[] {
+  const listsAt = (paths: readonly Path[]) =>
+    paths.flatMap((path) => {
+      const list = valueIn(document, path)
+      return Array.isArray(list) ? [{ path, list, at: list.indexOf(name) }] : []
+    })
+  const remove = ({ path, at }: { readonly path: Path; readonly at: number }): readonly ClientEdit[] =>
+    at < 0 ? [] : [{ path: [...path, at], value: undefined }]
+  if (!isOn) return listsAt(ALLOWED).flatMap(remove)
+  const added = listsAt(ALLOWED).flatMap(({ path, list, at }): readonly ClientEdit[] =>
+    at < 0 ? [{ path: [...path, list.length], value: name }] : [],
+  )
+  return [...added, ...listsAt(EXCLUDED).flatMap(remove)]
+}
+
 /** Returns the names of the sections within a section. */
 export const nestedSections = (section: unknown): readonly string[] =>
   NESTED.filter((key) => isObject(section) && isSection(section[key]))
@@ -179,14 +198,18 @@ const NESTED: readonly string[] = ["servers", "mcpServers"]
 /** Sections that have only servers. */
 const OF_SERVERS: readonly string[] = ["mcpServers", "mcp_servers", "context_servers"]
 
+/** The lists of Gemini CLI, in its settings and in older ones: the only servers that it starts, and those that it does not. */
+const ALLOWED: readonly Path[] = [["mcp", "allowed"], ["allowMCPServers"]]
+const EXCLUDED: readonly Path[] = [["mcp", "excluded"], ["excludeMCPServers"]]
+
 /** Returns whether a client keeps a server switched off by its name, beside the servers: Gemini CLI does, and Claude Code. */
 function switchedOff(value: Params): (name: string, project: string | undefined) => boolean {
   const listAt = (path: Path): readonly unknown[] | undefined => {
     const list = valueIn(value, path)
     return Array.isArray(list) ? list : undefined
   }
-  const off = [...(listAt(["mcp", "excluded"]) ?? []), ...(listAt(["excludeMCPServers"]) ?? [])]
-  const on = listAt(["mcp", "allowed"]) ?? listAt(["allowMCPServers"])
+  const off = EXCLUDED.flatMap((path) => listAt(path) ?? [])
+  const on = ALLOWED.map(listAt).find((list) => list !== undefined)
   return (name, project) =>
     off.includes(name) ||
     on?.includes(name) === false ||
