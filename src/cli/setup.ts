@@ -7,12 +7,15 @@
  *  4. `--undo` takes everything back (features/connect/setup-record.ts).
  */
 import { existsSync } from "node:fs"
+import { configuredOptions } from "../commands/client-commands.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { aboutServer, followChange, outcomeOf } from "../commands/follow.ts"
 import { startSvc } from "../commands/start-svc.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { agreedText, placeOf, targetOf } from "../features/connect/client-connection.ts"
+import { svcAddresses } from "../features/connect/client-endpoint.ts"
 import { CLIENTS, clientRow } from "../features/connect/clients.ts"
+import { findServers, type ImportRow } from "../features/connect/found-servers.ts"
 import { addSetup, readSetups, type SetupUndo, undoSetup } from "../features/connect/setup-record.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError, type VariadicCommand } from "../lib/command-line.ts"
@@ -26,14 +29,7 @@ import { instancePid } from "../serve/control-socket.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { createMissing } from "../store/documents.ts"
 import { changeDocuments, readDocuments } from "../store/transaction.ts"
-import {
-  askInputs,
-  describeServer,
-  findServers,
-  type ImportRow,
-  type ReadyServer,
-  withServers,
-} from "./config-import.ts"
+import { askInputs, describeServer, type ReadyServer, withServers } from "./config-import.ts"
 import { makeConnection, type PreparedConnection, prepareConnection, presentClients } from "./connect.ts"
 
 export const setup: VariadicCommand = {
@@ -75,7 +71,12 @@ type Args = Readonly<Record<string, unknown>>
 async function setUp(context: LocalConfiguration, args: Args): Promise<number> {
   const { paths } = context
   const named = [args._].flat().map(String)
-  const found = await findServers(context, undefined, args.project === true)
+  const found = await findServers(
+    context,
+    undefined,
+    args.project === true,
+    await svcAddresses(context, configuredOptions),
+  )
   const rows = found.filter(({ outcome }) => outcome.kind !== "skipped" || outcome.because !== "itself")
   // A client may keep its servers only in a file beside the one that svc writes.
   const owners = rows.flatMap(({ from: { client, scope } }) =>
