@@ -3,7 +3,7 @@
  * plain BM25, and what it costs at 5,000 tools. `--half tuning` shows one half; `--failing` lists its failures, for tuning.
  */
 import type { Tool } from "../../src/catalog/listing.ts"
-import { createSearchIndex, search, updateListing } from "../../src/features/search/search.ts"
+import { createSearchIndex, search, updateListing } from "../../src/features/search/ranking.ts"
 import { coverageOf, HALVES, mcpproxySet, qualityOf, recordedServers, requestsOf, tasksOf } from "./search/golden.ts"
 import { bm25, catalogSearch, miniSearch } from "./search/rankers.ts"
 

@@ -32,7 +32,7 @@ export function searchTools(finder: OpenFinder): OwnTools {
     // A call by one of these names runs svc's tool.
     ...listed.filter((entry) => !isLazyTool(nameIn(entry))),
   ])
-  const loaded = () => import("./tool-discovery.ts")
+  const loaded = () => import("./lazy-answers.ts")
   return {
     has(name, { client, wrapper }, view) {
       if (!isLazyTool(name)) return undefined

@@ -11,7 +11,14 @@ import type { Listing, Tool } from "../../catalog/listing.ts"
 import { OWN, splitName } from "../../catalog/name.ts"
 import type { FoundTool, Searchable, ToolSearch } from "../../catalog/tool-search.ts"
 import { nearest } from "../../lib/nearest.ts"
-import { createSearchIndex, removeListing, type SearchServer, search, updateInPieces, updateListing } from "./search.ts"
+import {
+  createSearchIndex,
+  removeListing,
+  type SearchServer,
+  search,
+  updateInPieces,
+  updateListing,
+} from "./ranking.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 
 /** Returns the search over tools, and loads it at the first use. */

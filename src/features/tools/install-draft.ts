@@ -17,7 +17,7 @@ import { deepSecrets, type InputValues, type Installable, type RequestedInput } 
 import { runnerOfType } from "../registry/package-runner.ts"
 import { bundleText, planEntry } from "./bundle.ts"
 import { quoted, quotedAddress } from "./consent-text.ts"
-import { type FoundServer, planFound } from "./find-server.ts"
+import { type FoundServer, planFound } from "./find-endpoint.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
 export const missingSchema = z.object({

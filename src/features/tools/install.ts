@@ -17,7 +17,7 @@ import { applyInstallation, reloadSchema } from "./apply-change.ts"
 import { openBundle } from "./bundle.ts"
 import { confirm } from "./consent.ts"
 import { audienceOf, commandFor, inheritedText, type Proposal, questionOn, quoted, settingsOf } from "./consent-text.ts"
-import { findServer } from "./find-server.ts"
+import { findServer } from "./find-endpoint.ts"
 import {
   type CustomServer,
   draftCustom,

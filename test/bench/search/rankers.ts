@@ -2,7 +2,7 @@
 import MiniSearch from "minisearch"
 import { stemmer } from "stemmer"
 import type { Tool } from "../../../src/catalog/listing.ts"
-import { createSearchIndex, search, updateListing } from "../../../src/features/search/search.ts"
+import { createSearchIndex, search, updateListing } from "../../../src/features/search/ranking.ts"
 import { isStopWord, wordsOf } from "../../../src/features/search/search-words.ts"
 import type { Ranker, RecordedServer } from "./golden.ts"
 

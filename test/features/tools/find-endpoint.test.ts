@@ -1,6 +1,6 @@
 /** Finds MCP endpoints by server cards, on a network in memory. */
 import { describe, expect, test } from "bun:test"
-import { describeEndpoint, findServer, planFound } from "../../../src/features/tools/find-server.ts"
+import { describeEndpoint, findServer, planFound } from "../../../src/features/tools/find-endpoint.ts"
 import { mcpInstall } from "../../../src/features/tools/install.ts"
 import { stage } from "./stage.ts"
 

@@ -7,7 +7,7 @@ import {
   type SearchIndex,
   search,
   updateListing,
-} from "../../../src/features/search/search.ts"
+} from "../../../src/features/search/ranking.ts"
 import { recordedServers } from "../../bench/search/golden.ts"
 
 const tool = (name: string, description: string, properties: Record<string, unknown> = {}): Tool => ({
