@@ -21,6 +21,7 @@ import { parseSync } from "oxc-parser"
  * The other features are still named within functions of app/.
  */
 const FEATURES: Readonly<Record<string, readonly string[]>> = {
+  cluster: ["cli/cluster.ts"],
   connect: [
     "cli/client-token.ts",
     "cli/config-import.ts",

@@ -34,11 +34,9 @@ const FEATURE_PAIRS: Readonly<Record<string, string>> = {
 
 /** The tests of the core that do not compile without a feature: such a feature cannot be deleted. */
 const TESTS_WITH_FEATURES = [
-  "store/contract.test.ts",
   "call/destination.test.ts",
   "session/audit.test.ts",
   "session/dispatch.test.ts",
-  "serve/session-stream.test.ts",
 ]
 
 /** Files that may use the clock, processes, the disk, the network or randomness. All other files get these as parameters. */

@@ -9,6 +9,7 @@ import type { Log } from "../lib/log.ts"
 import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { Metrics } from "../report/metrics.ts"
+import type { Cluster } from "../serve/cluster.ts"
 import { type OpenStream, SilentRequests } from "../serve/http-exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
@@ -18,7 +19,7 @@ import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
-import { type Cluster, type OwnFeatures, openOwnFeatures } from "./features.ts"
+import { type OwnFeatures, openOwnFeatures } from "./features.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import type { Upstream } from "./upstream.ts"
@@ -101,7 +102,7 @@ export async function openClientSessions(
       ? tracer
       : (await import("../session/measured-requests.ts")).measureRequests({ metrics, now, traces: tracer })
   const observers = new CallObservers(metrics, options.metricsPrincipals, audit, measured, onbug)
-  const replica = cluster?.replicas.id
+  const replica = cluster?.facts().replica
   const { ownTools, stages, ...features } = openOwnFeatures(options, paths, { agent, log, replica })
   const gateway = createGateway({
     agent,
@@ -140,7 +141,7 @@ export async function openClientSessions(
       silent: new SilentRequests(systemClock),
       forward: cluster?.forward,
       leaving: cluster?.leaving,
-      listTasks: cluster && ((request, ask) => cluster.listTasks(request, ask)),
+      listTasks: cluster?.listTasks,
       homes: shared?.connect(sessions, gateway),
     },
     scopeOf: createScopes(() => agent.presets),

@@ -180,7 +180,7 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
       applied: reloaded?.applied !== undefined,
       issues: (reloaded?.issues ?? []).map(formatIssue),
       status: statusHere(deps),
-      away: cluster?.state.connected === false ? cluster.place : undefined,
+      away: cluster?.facts().state === "away" ? cluster.place : undefined,
     }
   }),
   tool: audited(async ({ tools }, params, gone) => (await tools()).run(params, gone)),

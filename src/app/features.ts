@@ -10,7 +10,6 @@ import type { Gateway, Stage } from "../call/ports.ts"
 import { NO_SEARCH, type ToolSearch } from "../catalog/tool-search.ts"
 import type { ReferenceValues } from "../config/environment.ts"
 import type { HostEnvironment } from "../config/plan.ts"
-import type { Cluster } from "../features/cluster/cluster.ts"
 import { ConfiguredTargets } from "../features/notify/configured-targets.ts"
 import type { OAuth } from "../features/oauth/oauth.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
@@ -30,19 +29,25 @@ import { randomText } from "../lib/random.ts"
 import { version } from "../lib/version.ts"
 import type { ReportedSizes } from "../report/status.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
+import type { Cluster } from "../serve/cluster.ts"
 import type { System } from "../serve/system.ts"
 import { ownName, type Paths, tokensFile } from "../store/paths.ts"
 import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
-export type { AdminInterface, Cluster, ConfiguredTargets, InternalTools, MetricsPush, OAuth, Traces }
+export type { AdminInterface, ConfiguredTargets, InternalTools, MetricsPush, OAuth, Traces }
 export { answerOAuthControl, openUpstreamOAuth }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {
-  if (options.cluster === undefined) return undefined
-  const { openCluster } = await import("../features/cluster/cluster.ts")
-  return openCluster(options.cluster, sharedOptions(options), logging)
+  const { cluster } = options
+  if (cluster === undefined) return undefined
+  const opened: readonly Promise<Cluster>[] = [
+    import("../features/cluster/cluster.ts").then((found) =>
+      found.openCluster(cluster, sharedOptions(options), logging),
+    ),
+  ]
+  return opened[0]
 }
 
 /** Opens the values of the references of a configuration; undefined without the feature. `onlate`: a value comes after the load that asked for it. */

@@ -2,6 +2,7 @@ import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { type AuthOptions, createAuthentication, createResourceMetadata } from "../serve/auth.ts"
+import type { Cluster } from "../serve/cluster.ts"
 import type { Middleware } from "../serve/inbound.ts"
 import {
   type ClientToken,
@@ -16,7 +17,6 @@ import {
 } from "../store/client-tokens.ts"
 import { type Paths, tokensFile } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
-import type { Cluster } from "./features.ts"
 import { createRefusedLogins } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"

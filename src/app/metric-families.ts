@@ -5,8 +5,9 @@ import { type ProcessUsage, usageOf } from "../lib/process-usage.ts"
 import type { ProcessFacts } from "../report/health.ts"
 import type { Family } from "../report/metric-family.ts"
 import { families, type Metrics, type OwnProcess } from "../report/metrics.ts"
+import type { Cluster } from "../serve/cluster.ts"
 import type { ClientSessions } from "./client-sessions.ts"
-import type { Cluster, Traces } from "./features.ts"
+import type { Traces } from "./features.ts"
 import type { Upstream } from "./upstream.ts"
 
 type Measured = Pick<Upstream, "agent"> &

@@ -12,12 +12,13 @@ import { messageOf } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
 import type { Metrics } from "../report/metrics.ts"
 import { observeServers } from "../report/server-durations.ts"
+import type { Cluster } from "../serve/cluster.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
 import { openListings } from "../store/listings.ts"
 import type { Paths } from "../store/paths.ts"
 import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
-import { type Cluster, type OAuth, openUpstreamOAuth } from "./features.ts"
+import { type OAuth, openUpstreamOAuth } from "./features.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
@@ -62,7 +63,7 @@ export async function openUpstream(
       onlogout: tell,
       mask: (text) => redactor().maskKnown(text),
     },
-    cluster && { secrets: cluster.secrets(), replica: cluster.replicas.id },
+    cluster && { secrets: cluster.secrets(), replica: cluster.facts().replica },
   )
   cluster?.replicas.on("authorization", ({ server }) => void oauth.reload(server).then(() => onauthorized(server)))
   const ownPins = createToolPins(paths === undefined ? undefined : toolPinFiles(paths), systemClock)

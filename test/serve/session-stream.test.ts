@@ -1,6 +1,5 @@
 /** The stream of a session on a replica that stops: nothing may be sent to a stream that is about to end. */
 import { expect, test } from "bun:test"
-import { createForward } from "../../src/features/cluster/forward.ts"
 import type { OpenStream } from "../../src/serve/http-exchange.ts"
 import { openSessionStream } from "../../src/serve/session-stream.ts"
 import type { EventSink } from "../../src/session/event-log.ts"
@@ -50,20 +49,4 @@ test("the stream of a running call can be resumed on a replica that stops [clust
   session.events.send(call, '"answer"')
   session.events.end(call)
   expect(await resumed.text()).toContain("answer")
-})
-
-test("a replica resumes a stream itself if the stopping replica has nothing left to send on it [cluster:drain:stream]", async () => {
-  const { session, get, drain } = open()
-  const standing = get(null)
-  session.notify('"one"')
-  drain()
-  const [last = ""] = idsIn(await standing.text())
-  const forward = createForward({
-    replica: "b",
-    find: () => ({ address: "http://a", gone: new AbortController().signal }),
-    send: async (_url, { headers }) => get(new Headers(headers).get("last-event-id")),
-  })
-  const request = (id: string) => new Request("http://b/mcp", { headers: { "last-event-id": id } })
-  expect(await forward("a", request(last))).toBeUndefined()
-  expect((await forward("a", request(last.replace(/\d+$/, "0"))))?.status).toBe(200)
 })

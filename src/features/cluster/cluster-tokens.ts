@@ -2,15 +2,11 @@
 import { systemClock, withTimeout } from "../../lib/clock.ts"
 import type { Log } from "../../lib/log.ts"
 import { watchSuspension } from "../../lib/suspension.ts"
+import type { ClusterTokens } from "../../serve/cluster.ts"
 import { stateKeyIn } from "../../store/secret-store.ts"
 import type { Replicas } from "./replicas.ts"
 import type { SharedState } from "./shared-state.ts"
-import { createSharedTokens, type SharedTokens } from "./shared-tokens.ts"
-
-export type ClusterTokens = SharedTokens & {
-  /** Resolves when this replica knows the changes that it missed while it was suspended; returns undefined if it missed none. */
-  catchUp(): Promise<void> | undefined
-}
+import { createSharedTokens } from "./shared-tokens.ts"
 
 /** Opens the tokens. `onchange` is called when the file of this replica must be read and merged again. */
 export function openClusterTokens(

@@ -2,7 +2,7 @@
 import { networkInterfaces } from "node:os"
 import type { Agent } from "../../agent/agent.ts"
 import type { CallRateLimit } from "../../call/call-rate-limit.ts"
-import type { ChangeExchange, Gateway, RemoteReplicas } from "../../call/ports.ts"
+import type { Gateway } from "../../call/ports.ts"
 import type { ServerSpec } from "../../config/server-spec.ts"
 import { type Clock, createSteadyClock, systemClock, withTimeout } from "../../lib/clock.ts"
 import { usageError } from "../../lib/command-line.ts"
@@ -13,19 +13,20 @@ import { version } from "../../lib/version.ts"
 import type { ClusterFacts } from "../../report/health.ts"
 import type { Gauges } from "../../report/metrics.ts"
 import type { SharedStateProblem } from "../../report/shared-state.ts"
+import type { Cluster, ClusterSessions, ClusterTokens, LeavingParts, LeavingTimes } from "../../serve/cluster.ts"
 import type { Forward } from "../../serve/elsewhere.ts"
-import type { Leaving, McpDeps, SessionHomes } from "../../serve/mcp.ts"
+import type { Leaving, SessionHomes } from "../../serve/mcp.ts"
 import type { ServerDeps } from "../../serve/server.ts"
 import type { Session } from "../../session/session.ts"
 import type { Sessions } from "../../session/sessions.ts"
 import type { DocumentTexts } from "../../store/documents.ts"
 import { replicaId } from "../../store/replica-id.ts"
 import { type SecretStore, stateKeyIn } from "../../store/secret-store.ts"
-import { hashOfSession, type SessionStore } from "../../store/session-store.ts"
+import { hashOfSession } from "../../store/session-store.ts"
 import type { OwnToolPins, ToolPins } from "../../store/tool-pins.ts"
 import { ClusterKeys } from "./cluster-keys.ts"
 import { type ClusterReport, clusterReport } from "./cluster-report.ts"
-import { type ClusterTokens, openClusterTokens } from "./cluster-tokens.ts"
+import { openClusterTokens } from "./cluster-tokens.ts"
 import {
   type ConfigurationDrift,
   contentDigest,
@@ -34,7 +35,7 @@ import {
   watchConfigurations,
 } from "./configuration-drift.ts"
 import { createForward, createPassOn } from "./forward.ts"
-import { type LeavingParts, type LeavingTimes, leaveCluster } from "./leave-cluster.ts"
+import { leaveCluster } from "./leave-cluster.ts"
 import { openRedisState } from "./redis-state.ts"
 import { createReplicaAccess } from "./replica-access.ts"
 import { ReplicaClients } from "./replica-clients.ts"
@@ -47,7 +48,7 @@ import { createSharedPins } from "./shared-pins.ts"
 import { createSharedRateLimit } from "./shared-rate-limit.ts"
 import { createSharedSecrets } from "./shared-secrets.ts"
 import { createSharedSessions } from "./shared-sessions.ts"
-import type { SharedState, WindowCount } from "./shared-state.ts"
+import type { SharedState } from "./shared-state.ts"
 
 type ClusterOptions = {
   /** The URL of Redis. */
@@ -60,15 +61,6 @@ type ClusterOptions = {
 
 /** The log, and where its redactor learns secrets. */
 type ClusterLog = { readonly log: Log; followSecrets(sources: readonly (() => readonly string[])[]): void }
-
-/** The sessions of clients that all replicas share. */
-export type ClusterSessions = {
-  readonly store: SessionStore
-  readonly replicas: RemoteReplicas
-  readonly changes: ChangeExchange
-  /** Connects this replica's own sessions, and returns the homes of all: call it at once. */
-  connect(sessions: Sessions, gateway: Gateway): SessionHomes
-}
 
 /**
  * Connects to the shared state. `flags`: those that all replicas must share, with their values. Waits for it only for a moment: svc starts without it, and serves requests that do not need it.
@@ -96,21 +88,16 @@ export async function openCluster(
     watched.state.close()
     throw error
   })
-  return new Cluster(watched, keys, replicas, clock, log, flags, address)
+  return new ClusterReplica(watched, keys, replicas, clock, log, flags, address)
 }
 
-/** This replica of a cluster. */
-export class Cluster {
+class ClusterReplica implements Cluster {
   readonly state: SharedState
-  /** The host and port of the shared state. */
   readonly place: string
-  /** Seals text that clients send back to any replica. */
   readonly sealer: Sealer
-  /** Marks ids that clients send back to any replica. */
   readonly mark: Marker
   readonly forward: Forward
   readonly leaving: { -readonly [K in keyof Leaving]: Leaving[K] }
-  /** Decides which replica runs the servers with `"replicas": "one"`; undefined until `openLeases`. */
   leases: ServerLeases | undefined
   /** Returns the ids of the servers that this replica runs for all, and that are asleep. */
   private asleep: () => readonly string[] = () => []
@@ -163,7 +150,6 @@ export class Cluster {
     }
   }
 
-  /** Returns the store of secrets that the replicas share. */
   secrets(): SecretStore {
     return createSharedSecrets({
       state: this.state,
@@ -177,7 +163,6 @@ export class Cluster {
     })
   }
 
-  /** Opens the pins that the replicas share. Waits up to SYNC_MS for those of the others. */
   async openPins(own: OwnToolPins, onpinned: Agent["pinnedElsewhere"]): Promise<ToolPins> {
     const { state, replicas } = this
     const pins = createSharedPins({ own, state, tell: () => replicas.send({ kind: "pins" }), onpinned })
@@ -186,7 +171,6 @@ export class Cluster {
     return pins
   }
 
-  /** Begins to decide which replica runs the servers that run once. `onchange` is called when the decisions have changed. */
   openLeases(agent: Agent, onchange: () => void): ServerLeases {
     const { state, replicas, mark, clock, log } = this
     const whenDrained = (id: string) => agent.whenDrained(id)
@@ -205,7 +189,6 @@ export class Cluster {
     return leases
   }
 
-  /** Opens the sessions of clients that the replicas share; they end after `ttl` milliseconds without requests. */
   openSessions(agent: Agent, ttl: number): ClusterSessions {
     const { state, replicas, log, checkLoss } = this
     let here: { readonly sessions: Sessions; readonly gateway: Gateway } | undefined
@@ -248,20 +231,16 @@ export class Cluster {
     }
   }
 
-  /** Opens the tokens of clients that the replicas share. `onchange` is called when the file of this replica must be read again. */
   openTokens(onchange: () => void): ClusterTokens {
     return openClusterTokens(this.state, this.replicas, this.log, onchange)
   }
 
-  /** Returns the limit of calls per minute that the replicas share. */
   rateLimit(own: CallRateLimit, onrefuse: () => void): CallRateLimit {
     return createSharedRateLimit(this.state, own, onrefuse)
   }
 
-  /** Counts an event of all replicas in a window of `ms` milliseconds. */
-  readonly count = (key: string, ms: number): Promise<WindowCount> => this.state.count(key, ms)
+  readonly count: Cluster["count"] = (key, ms) => this.state.count(key, ms)
 
-  /** Returns the function that decides about requests of other replicas. */
   admission(): ServerDeps["admitReplica"] {
     return this.leases && createReplicaAccess({ leases: this.leases, replica: this.replicas.id, mark: this.mark })
   }
@@ -269,14 +248,12 @@ export class Cluster {
   /** Checks the sessions again if the shared state has lost everything. Rejects with an UnavailableError. */
   readonly checkLoss = (): Promise<void> => this.keys.checkLoss()
 
-  /** Records the files that this replica applies, to compare them with those of other replicas. */
   configured({ config, presets }: Pick<DocumentTexts, "config" | "presets">): void {
     this.config = contentDigest(config)
     this.addSetting("presets.json", contentDigest(presets))
   }
 
-  /** Answers `tasks/list` from the sections of all replicas. */
-  async listTasks(...[request, ask]: Parameters<NonNullable<McpDeps["listTasks"]>>): Promise<Response> {
+  readonly listTasks: Cluster["listTasks"] = async (request, ask) => {
     const { listTasksOfAll } = await import("./task-lists.ts")
     return listTasksOfAll(request, { replicas: this.replicas.all().map(({ id }) => id), ask })
   }
@@ -292,7 +269,6 @@ export class Cluster {
     }
   }
 
-  /** Returns the replica's figures for the metrics. */
   gauge(): NonNullable<Gauges["replica"]> {
     const { id } = this.replicas
     return {
@@ -303,7 +279,6 @@ export class Cluster {
     }
   }
 
-  /** Returns the report of `svc cluster status`. */
   report(): ClusterReport {
     return clusterReport({
       state: { address: this.place, connected: this.state.connected, ...this.problem() },
@@ -313,12 +288,10 @@ export class Cluster {
     })
   }
 
-  /** Returns why the shared state cannot be used; undefined while it can. */
   problem(): SharedStateProblem | undefined {
     return this.watched.problem
   }
 
-  /** Announces this replica to the others, with its address and load. `listening` is the URL that it listens on. */
   join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void {
     const address = this.address ?? reachable(listening)
     this.log.info(`replica ${this.replicas.id}: the others reach it at ${address}`)
@@ -335,8 +308,7 @@ export class Cluster {
     }))
   }
 
-  /** Leaves the cluster. Resolves when svc can end without failing a call, or when the time for that is over. */
-  leave(parts: Omit<LeavingParts, "leases">, times: LeavingTimes): Promise<void> {
+  leave(parts: LeavingParts, times: LeavingTimes): Promise<void> {
     const steps = {
       drain: () => {
         this.leaving.endsConnections = true
@@ -350,7 +322,6 @@ export class Cluster {
     return leaveCluster({ ...parts, leases: this.leases }, steps, times, systemClock)
   }
 
-  /** Gives the servers to other replicas, and says goodbye to them. Call it when the processes of the servers have ended. */
   async close(): Promise<void> {
     await this.leases?.close()
     this.drift.close()

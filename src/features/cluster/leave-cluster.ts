@@ -11,22 +11,9 @@
  *     that run once are taken from their running calls, because calls that were passed on may wait for their next owner.
  */
 
-import type { Agent } from "../../agent/agent.ts"
 import { type Clock, delay, withTimeout } from "../../lib/clock.ts"
-import type { OpenStream } from "../../serve/http-exchange.ts"
-import type { Listening } from "../../serve/server.ts"
+import type { LeavingParts, LeavingTimes } from "../../serve/cluster.ts"
 import type { ServerLeases } from "./server-leases.ts"
-
-/** What this replica runs and serves. */
-export type LeavingParts = {
-  readonly agent: Pick<Agent, "drained">
-  readonly leases: Pick<ServerLeases, "drain" | "leave"> | undefined
-  readonly streams: ReadonlySet<OpenStream>
-  readonly listening: Pick<Listening, "refuse" | "pending"> | undefined
-}
-
-/** How long a replica says that it stops, and how long it may then take, in milliseconds. */
-export type LeavingTimes = { readonly drainDelay: number; readonly shutdownGrace: number }
 
 /**
  * `drain` announces that this replica stops. `leave` passes new work on to the other replicas from now on, and returns false if all
@@ -36,7 +23,14 @@ export type LeavingSteps = { drain(): void; leave(): boolean }
 
 /** Leaves the cluster. Resolves when svc can end without failing a call, or when the time for that is over. */
 export async function leaveCluster(
-  { agent, leases, streams, listening }: LeavingParts,
+  {
+    agent,
+    leases,
+    streams,
+    listening,
+  }: LeavingParts & {
+    readonly leases: Pick<ServerLeases, "drain" | "leave"> | undefined
+  },
   steps: LeavingSteps,
   { drainDelay, shutdownGrace }: LeavingTimes,
   clock: Clock,

@@ -14,15 +14,9 @@
  *     `onunsealed` is called once. With it, other entries are ignored, and `onforeign` is called once.
  */
 import type { Clock } from "../../lib/clock.ts"
-import {
-  type ClientToken,
-  isSameToken,
-  NO_TOKENS,
-  parseToken,
-  revokedUntil,
-  type TokenFile,
-} from "../../store/client-tokens.ts"
-import { createStateSeal, SharedDocument, type Sync } from "./shared-document.ts"
+import type { ClusterTokens } from "../../serve/cluster.ts"
+import { type ClientToken, isSameToken, NO_TOKENS, parseToken, revokedUntil } from "../../store/client-tokens.ts"
+import { createStateSeal, SharedDocument } from "./shared-document.ts"
 import type { SharedState } from "./shared-state.ts"
 
 export type SharedTokensDeps = {
@@ -38,17 +32,7 @@ export type SharedTokensDeps = {
   onforeign(): void
 }
 
-export type SharedTokens = Sync & {
-  /** Takes the present content of the own file. */
-  follow(file: TokenFile): void
-  /** Returns the content that the own file should have, given that it has `file`. */
-  merge(file: TokenFile): TokenFile
-  /** Takes a token of the own file that was created while svc runs. */
-  created(token: ClientToken): void
-  /** Takes a token of the own file that was changed while svc runs. */
-  changed(token: ClientToken): void
-  /** Takes a token that was removed from the own file while svc runs. */
-  revoked(token: ClientToken): void
+export type SharedTokens = Omit<ClusterTokens, "catchUp"> & {
   /** Resolves when the shared state was read once more. Stays pending while that fails. */
   refresh(): Promise<void>
 }

@@ -3,6 +3,10 @@ import { expect, test } from "bun:test"
 import { createForward, createPassOn } from "../../../src/features/cluster/forward.ts"
 import { UnansweredError } from "../../../src/lib/errors.ts"
 import { UnreachedError } from "../../../src/serve/elsewhere.ts"
+import type { OpenStream } from "../../../src/serve/http-exchange.ts"
+import { openSessionStream } from "../../../src/serve/session-stream.ts"
+import { Session } from "../../../src/session/session.ts"
+import { AGGREGATE } from "../../fakes.ts"
 
 function open(send: (init: RequestInit) => Promise<Response>) {
   const abort = new AbortController()
@@ -120,4 +124,18 @@ test("a replica that stops passes requests on to the others in turn, past one th
   expect(await passOn(post(), "{}", 1)).toBeUndefined()
   others = []
   expect(passOn(post(), "{}", 1)).toBeUndefined()
+})
+
+test("a replica resumes a stream itself if the stopping replica has nothing left to send on it [cluster:drain:stream]", async () => {
+  const session = new Session("s", "p", AGGREGATE, { protocolVersion: "2025-06-18" })
+  const streams = new Set<OpenStream>()
+  const get = (last: string | null) => openSessionStream(session, last, streams)
+  const standing = get(null)
+  session.notify('"one"')
+  for (const stream of streams) stream.drain?.()
+  const [, last = ""] = /^id: (.*)$/m.exec(await standing.text()) ?? []
+  const { forward } = open(async ({ headers }) => get(new Headers(headers).get("last-event-id")))
+  const request = (id: string) => new Request("http://b/mcp", { headers: { "last-event-id": id } })
+  expect(await forward("a", request(last))).toBeUndefined()
+  expect((await forward("a", request(last.replace(/\d+$/, "0"))))?.status).toBe(200)
 })
