@@ -5,7 +5,16 @@ import { Connection, type ConnectionHooks } from "../src/backend/connection.ts"
 import type { Peer } from "../src/backend/negotiate.ts"
 import { Cancellation } from "../src/call/cancellation.ts"
 import type { Client, Exchange } from "../src/call/client.ts"
-import type { Directory, Gateway, Limits, Notifications, Observers, Stage, TaskPort } from "../src/call/ports.ts"
+import type {
+  Directory,
+  Gateway,
+  Limits,
+  Notifications,
+  Observers,
+  OwnTools,
+  Stage,
+  TaskPort,
+} from "../src/call/ports.ts"
 import { emptyCatalog } from "../src/catalog/catalog.ts"
 import { createScope } from "../src/catalog/scope.ts"
 import type { ServerSpec } from "../src/config/server-spec.ts"
@@ -50,6 +59,17 @@ export type GatewayParts = {
   readonly observers?: Partial<Observers>
   readonly ownTools?: Gateway["ownTools"]
   readonly stages?: readonly Stage[]
+}
+
+/** svc's own tool `mcp_list`, which clients of all servers have. */
+export const FAKE_OWN_TOOLS: OwnTools = {
+  has(name, { client: { scope } }) {
+    if (name !== "mcp_list" || scope.kind === "server") return undefined
+    return scope.restricted ? "denied" : "offered"
+  },
+  entries: () => [],
+  list: (listed, { scope }) => (scope.kind === "server" ? listed : ['{"name":"mcp_list"}', ...listed]),
+  run: () => ({ frame: "{}", outcome: "ok" }),
 }
 
 /** A gateway without servers. A bug of svc fails the test. */

@@ -32,13 +32,6 @@ const FEATURE_PAIRS: Readonly<Record<string, string>> = {
   "rest -> tools": "REST runs the management tools",
 }
 
-/** The tests of the core that do not compile without a feature: such a feature cannot be deleted. */
-const TESTS_WITH_FEATURES = [
-  "call/destination.test.ts",
-  "session/audit.test.ts",
-  "session/dispatch.test.ts",
-]
-
 /** Files that may use the clock, processes, the disk, the network or randomness. All other files get these as parameters. */
 const WORLD = [
   "app/access-log.ts",
@@ -285,12 +278,12 @@ describe("layers", () => {
     expect(wrong).toEqual([])
   })
 
-  test("the tests of the core import no feature, except those listed here", () => {
+  test("the tests of the core import no feature", () => {
     const naming = CORE.flatMap((folder) => {
       const tests = [...new Glob(`${folder}/**/*.{ts,tsx}`).scanSync(import.meta.dir)].sort()
       return tests.filter((file) => /"[./]+\/src\/features\//.test(readFileSync(join(import.meta.dir, file), "utf8")))
     })
-    expect(naming).toEqual(TESTS_WITH_FEATURES)
+    expect(naming).toEqual([])
   })
 
   test("the composition names features in one file", () => {

@@ -4,9 +4,8 @@ import { destinationOf } from "../../src/call/destination.ts"
 import type { ClientCall, Destination } from "../../src/call/ports.ts"
 import { buildCatalog, emptyCatalog, viewOf } from "../../src/catalog/catalog.ts"
 import type { Scope } from "../../src/catalog/scope.ts"
-import { managementTools } from "../../src/features/tools/client-tools.ts"
 import type { Params } from "../../src/wire/message.ts"
-import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
+import { AGGREGATE, FAKE_OWN_TOOLS, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 const listing = {
   ...fakePeer("legacy", { tools: {}, resources: {} }),
@@ -17,7 +16,6 @@ const listing = {
 }
 const catalog = buildCatalog([{ spec: fakeSpec(), listing }], emptyCatalog())
 const AT_SERVER: Scope = { kind: "server", id: "s" }
-const toolbox = { names: ["mcp_list"], entries: ['{"name":"mcp_list"}'], call: () => undefined }
 
 type Asked = { readonly scope?: Scope; readonly isAbsent?: boolean; readonly settled?: boolean }
 
@@ -30,7 +28,7 @@ function decide(method: string, params: Params, { scope = AGGREGATE, isAbsent = 
       disconnectedId: ({ kind }, slug) => (kind === "server" ? absent : ["gone"].find((one) => one === slug)),
       unlisted: (_, slug) => (slug === "mute" ? { id: "mute", slug: "mute", reason: "does not list" } : undefined),
     },
-    ownTools: [managementTools(() => toolbox)],
+    ownTools: [FAKE_OWN_TOOLS],
   })
   const call: ClientCall = {
     request: { jsonrpc: "2.0", id: 1, method, params },

@@ -4,13 +4,12 @@ import type { Client } from "../../src/call/client.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { shortened } from "../../src/catalog/name.ts"
 import { createScope, narrow } from "../../src/catalog/scope.ts"
-import { managementTools } from "../../src/features/tools/client-tools.ts"
 import { parseExact } from "../../src/lib/json.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import { createAudit } from "../../src/session/audit.ts"
 import type { Request } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
-import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakeSpec } from "../fakes.ts"
+import { AGGREGATE, FAKE_OWN_TOOLS, fakeClient, fakeExchange, fakeGateway, fakeSpec } from "../fakes.ts"
 
 const LONG = "x".repeat(200)
 // Bun escapes these in raw texts.
@@ -51,7 +50,7 @@ function logged(secrets: () => readonly string[] = () => [], catalog = catalogOf
   })
   const gateway = fakeGateway({
     directory: { catalogOf: () => catalog },
-    ownTools: [managementTools(() => ({ names: ["mcp_list"], entries: [], call: () => undefined }))],
+    ownTools: [FAKE_OWN_TOOLS],
   })
   const call = (
     request: Partial<Request>,

@@ -4,12 +4,11 @@ import type { Answer } from "../../src/call/answer.ts"
 import { errorAnswer } from "../../src/call/answer.ts"
 import type { Client } from "../../src/call/client.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
-import { managementTools } from "../../src/features/tools/client-tools.ts"
-import type { Toolbox } from "../../src/features/tools/toolbox.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import { textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
 import {
+  FAKE_OWN_TOOLS,
   fakeClient,
   fakeConnection,
   fakeExchange,
@@ -130,8 +129,7 @@ describe("an unknown method is refused", () => {
 })
 
 describe("a list", () => {
-  const toolbox: Toolbox = { entries: ['{"name":"mcp_list"}'], names: ["mcp_list"], call: () => undefined }
-  const ownTools = [managementTools(() => toolbox)]
+  const ownTools = [FAKE_OWN_TOOLS]
   const namesIn = async (answering: Promise<Answer>): Promise<string[]> =>
     JSON.parse(textOf((await answering).frame)).result.tools.map(({ name }: { name: string }) => name)
 

@@ -1,9 +1,11 @@
 import { expect, test } from "bun:test"
 import { viewFor } from "../../../src/call/ready.ts"
+import { emptyCatalog, viewOf } from "../../../src/catalog/catalog.ts"
+import { narrow, type Scope } from "../../../src/catalog/scope.ts"
 import { managementTools } from "../../../src/features/tools/client-tools.ts"
 import type { Toolbox } from "../../../src/features/tools/toolbox.ts"
 import type { Params } from "../../../src/wire/message.ts"
-import { fakeClient, fakeExchange, fakeGateway } from "../../fakes.ts"
+import { AGGREGATE, fakeClient, fakeExchange, fakeGateway } from "../../fakes.ts"
 
 /** Asks a person through a client that answers the form with `answer`. Returns whether they agreed, and the form. */
 async function ask(answer: unknown) {
@@ -46,4 +48,18 @@ test("a person agrees only through confirm: true, and the form has no default [t
     expect((await ask({ action: "accept", content })).agreed).toBe(false)
   expect((await ask({ action: "decline", content: { confirm: true } })).agreed).toBe(false)
   expect((await ask(undefined)).agreed).toBe(false)
+})
+
+test("only clients of all servers have the management tools, and a token for some tags denies them", () => {
+  const toolbox: Toolbox = { entries: ['{"name":"t"}'], names: ["t"], call: () => undefined }
+  const own = managementTools(() => toolbox)
+  const view = viewOf(emptyCatalog(), AGGREGATE)
+  const listed = ['{"name":"s_svc_read"}']
+  const asked = (scope: Scope) => {
+    const client = fakeClient("legacy", { scope })
+    return [own.has("t", { client }, view), own.list(listed, client, view), own.entries(client, view)]
+  }
+  expect(asked(AGGREGATE)).toEqual(["offered", [...toolbox.entries, ...listed], toolbox.entries])
+  expect(asked(narrow(AGGREGATE, "web", () => true))).toEqual(["denied", listed, []])
+  expect(asked({ kind: "server", id: "s" })).toEqual([undefined, listed, []])
 })
