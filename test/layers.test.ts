@@ -101,6 +101,7 @@ const WORLD = [
   "features/connect/client-endpoint.ts",
   "features/connect/clients-check.ts",
   "features/connect/connections.ts",
+  "features/connect/dead-address.ts",
   "features/connect/found-servers.ts",
   "features/connect/setup-record.ts",
   "features/doctor/doctor-files.ts",

@@ -2109,6 +2109,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "svc refuses them, and they only show that svc has no tools",
   },
+  "connect:gone": {
+    says: "svc connect and svc disconnect take an entry named svc for their own if its address is on this machine and nothing listens there; an import skips it",
+    from: "choice",
+    why: "svc doctor says to correct such an entry with svc connect, and a person may have copied the address by hand",
+  },
   "connect:untouched": {
     says: "svc connect does not change a malformed file, and reports line and column; for a file that it cannot edit safely, it shows the entry to add by hand; an entry of another server keeps its name",
     from: "choice",

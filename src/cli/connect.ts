@@ -18,6 +18,7 @@ import {
   formatEdits,
   linkOf,
   ownEntries,
+  ownOrDeadEntries,
   placeOf,
   readTarget,
   targetOf,
@@ -245,7 +246,7 @@ async function planConnection(
   const found = readTarget(target)
   const entries = found?.entries ?? []
   const addresses = endpoint.kind === "http" ? [endpoint.url] : await svcAddresses(context, configuredOptions)
-  const name = entryName(context.paths, target, args, entries, addresses)
+  const name = await entryName(context.paths, target, args, entries, addresses)
   const config = documents?.config ?? readTexts(context.paths).config() ?? ""
   const world = documents === undefined ? context.world() : context.worldOf(documents.dotenv)
   const replaced = args.replace === true ? servedEntries(entries, config, world, selection.includes) : []
@@ -280,15 +281,15 @@ const editsOf = (
  * Returns the name of the entry: the given name, the name of an existing entry of svc, or `svc`. Throws a RequestError if another
  * server has it.
  */
-function entryName(
+async function entryName(
   paths: Paths,
   target: ClientTarget,
   args: Readonly<Record<string, unknown>>,
   all: readonly ForeignServer[],
   addresses: readonly string[],
-): string {
+): Promise<string> {
   const entries = all.filter(({ project }) => project === undefined)
-  const own = ownEntries(paths, target, entries, addresses)
+  const own = await ownOrDeadEntries(paths, target, entries, addresses)
   const name = readOptions(args, {}).text("name") ?? own[0]?.name ?? "svc"
   const isTaken = entries.some((entry) => entry.name === name) && !own.some((entry) => entry.name === name)
   if (isTaken)

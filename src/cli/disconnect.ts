@@ -12,7 +12,7 @@ import {
   keptCopy,
   lastConnection,
   linkOf,
-  ownEntries,
+  ownOrDeadEntries,
   placeOf,
   planUndo,
   readTarget,
@@ -38,12 +38,11 @@ export const disconnect: CommandDef = {
     const target = targetOf(args)
     if (args.undo === true) return undoLast(context, target, args)
     const found = readTarget(target)
-    const own = ownEntries(
-      context.paths,
-      target,
-      found?.entries ?? [],
-      await svcAddresses(context, configuredOptions),
-    ).filter(({ name }) => args.name === undefined || name === args.name)
+    const entries = found?.entries ?? []
+    const addresses = await svcAddresses(context, configuredOptions)
+    const own = (await ownOrDeadEntries(context.paths, target, entries, addresses)).filter(
+      ({ name }) => args.name === undefined || name === args.name,
+    )
     const { title } = clientRow(target.client)
     const place = placeOf(target)
     const about = {

@@ -14,7 +14,7 @@ import {
 import { join } from "node:path"
 import { parseDocument } from "../../src/config/document.ts"
 import type { Params } from "../../src/wire/message.ts"
-import { readIfThere } from "../e2e/harness.ts"
+import { freePort, readIfThere } from "../e2e/harness.ts"
 import { CURSOR, clientHome } from "../fixtures/client-home.ts"
 import { commandsIn } from "../run-command.ts"
 
@@ -270,6 +270,24 @@ test("no undo writes a backup that was changed since, cut off or replaced over a
     expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
     expect(readFileSync(file, "utf8")).toBe(CURSOR)
   }
+})
+
+test("an entry for an svc that is gone is replaced or removed, and is no server to import [connect:gone]", async () => {
+  const url = `http://127.0.0.1:${await freePort()}/mcp`
+  const files = { ".cursor/mcp.json": JSON.stringify({ mcpServers: { svc: { url } } }) }
+  const svc = commandsIn(clientHome(files))
+  const found = JSON.parse((await svc("doctor", "--json")).stdout).findings as Params[]
+  expect(found.find(({ check }) => check === "clients")?.fix).toContain("`svc connect cursor`")
+  expect((await svc("config", "import", "--dry-run")).stdout).toMatch(/svc .* skipped: it is svc itself/)
+  const { stdout } = await svc("connect", "cursor", "--stdio", "--yes", "--json")
+  expect(JSON.parse(stdout)).toMatchObject({ name: "svc", changed: true })
+  const { stdout: removed } = await commandsIn(clientHome(files))("disconnect", "cursor", "--yes")
+  expect(removed).toContain("disconnected Cursor")
+  // Something listens there, so it may be another server.
+  using other = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("", { status: 404 }) })
+  const taken = { ".cursor/mcp.json": JSON.stringify({ mcpServers: { svc: { url: `${other.url}mcp` } } }) }
+  const { stderr } = await commandsIn(clientHome(taken))("connect", "cursor", "--stdio", "--yes")
+  expect(stderr).toContain("has another server named svc")
 })
 
 test("a client's file that is malformed, or has another server with the name, is not changed [connect:untouched]", async () => {

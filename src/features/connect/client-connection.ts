@@ -30,6 +30,7 @@ import {
   removeConnections,
   replaceConnection,
 } from "./connections.ts"
+import { deadAddress } from "./dead-address.ts"
 import { type ForeignServer, isSvc, presetsIn, readForeignServers } from "./import.ts"
 
 /** A file of a client. */
@@ -134,6 +135,18 @@ export function filesWithPreset(paths: Paths, preset: string, addresses: readonl
         return false
       }
     })
+}
+
+/** Returns the entries as `ownEntries` does, and those that lead to where svc no longer is: the doctor says to correct them. */
+export async function ownOrDeadEntries(
+  paths: Paths,
+  target: ClientTarget,
+  entries: readonly ForeignServer[],
+  addresses: readonly string[],
+): Promise<readonly ForeignServer[]> {
+  const own = ownEntries(paths, target, entries, addresses)
+  const dead = await Promise.all(entries.map(deadAddress))
+  return entries.filter((entry, at) => own.includes(entry) || dead[at] !== undefined)
 }
 
 /**

@@ -4,7 +4,6 @@ import { isAbsolute } from "node:path"
 import { parseDocument } from "../../config/document.ts"
 import { flagIn } from "../../config/own-service.ts"
 import { readPresets } from "../../config/presets.ts"
-import { isLoopback } from "../../lib/address.ts"
 import { ConfigError, UnavailableError } from "../../lib/errors.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { statusIfAnswered } from "../../serve/local-configuration.ts"
@@ -14,6 +13,7 @@ import { type Paths, standardDirectory } from "../../store/paths.ts"
 import type { Params } from "../../wire/message.ts"
 import { CLIENTS, type ClientName, clientFiles, clientRow } from "./clients.ts"
 import { findClientTemporaries } from "./connections.ts"
+import { deadAddress } from "./dead-address.ts"
 import { isSvc, presetsIn, readForeignServers, servedEntries } from "./import.ts"
 
 export const clientsCheck: DoctorCheck = {
@@ -42,7 +42,7 @@ async function checkClients(installation: Installation): Promise<readonly Findin
     // An invalid configuration has no servers, so nothing can run twice.
     const doubled = specs.length === 0 ? [] : servedEntries(servers, config, world)
     const names = doubled.map(({ name }) => name)
-    const dead = await Promise.all(servers.map(({ name, server }) => deadAddress(name, server.url)))
+    const dead = await Promise.all(servers.map(deadAddress))
     const urls = [...new Set(dead.filter((url) => url !== undefined))]
     return [
       ...(names.length === 0
@@ -91,23 +91,6 @@ const doubledFinding = (client: ClientName, names: readonly string[], isConnecte
     : "svc serves them as well, so each runs twice",
   fix: `svc connect ${client} --replace`,
 })
-
-/** Returns the address of a client's entry for svc if it is on this machine and nothing listens there. */
-async function deadAddress(name: string, url: unknown): Promise<string | undefined> {
-  if (name !== "svc" || typeof url !== "string" || !URL.canParse(url)) return undefined
-  const { hostname, port, protocol } = new URL(url)
-  if (!isLoopback(hostname)) return undefined
-  const plain = hostname.replace(/^\[|\]$/g, "")
-  try {
-    const socket = { data() {} }
-    const standard = protocol === "https:" ? 443 : 80
-    const open = await Bun.connect({ hostname: plain, port: port === "" ? standard : Number(port), socket })
-    open.end()
-    return undefined
-  } catch {
-    return url
-  }
-}
 
 const deadFinding = (client: ClientName, url: string): Finding => ({
   ...faultFinding(client, `expects svc at ${url}, where nothing listens`),

@@ -18,6 +18,7 @@ import { isObject, type Params } from "../../wire/message.ts"
 import { clientHost } from "./client-connection.ts"
 import { readClientDocument } from "./client-edit.ts"
 import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "./clients.ts"
+import { deadAddress } from "./dead-address.ts"
 import { type ForeignServer, isSameServer, isSvc, placed, readForeignServers } from "./import.ts"
 
 /** The origin of servers. `client`: undefined if the file is not of a known client. */
@@ -110,7 +111,8 @@ async function compare(
       return isSameServer(server, other, world) || isSameValue(server, other)
     }
     const same = [...known].find(isSame)?.[0]
-    const isOwn = isSvc(row.server, addresses) || (await answersAsSvc(row.server))
+    const isOwn =
+      isSvc(row.server, addresses) || (await answersAsSvc(row.server)) || (await deadAddress(row)) !== undefined
     // Slugs, not names: "a b" and "a/b" would give their tools the same names.
     const name = freeName(row.name, new Set([...known.keys()].map(slugOf)))
     if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", because: "itself", why: "it is svc itself" } })

@@ -1,0 +1,23 @@
+/** Finds entries of clients for an svc that is no longer there, such as an address that a person has copied. */
+import { isLoopback } from "../../lib/address.ts"
+import type { ForeignServer } from "./import.ts"
+
+/** Returns the address of a client's entry for svc if it is on this machine and nothing listens there. */
+export async function deadAddress({
+  name,
+  server: { url },
+}: Pick<ForeignServer, "name" | "server">): Promise<string | undefined> {
+  if (name !== "svc" || typeof url !== "string" || !URL.canParse(url)) return undefined
+  const { hostname, port, protocol } = new URL(url)
+  if (!isLoopback(hostname)) return undefined
+  const plain = hostname.replace(/^\[|\]$/g, "")
+  try {
+    const socket = { data() {} }
+    const standard = protocol === "https:" ? 443 : 80
+    const open = await Bun.connect({ hostname: plain, port: port === "" ? standard : Number(port), socket })
+    open.end()
+    return undefined
+  } catch {
+    return url
+  }
+}
