@@ -34,7 +34,7 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
   const named = (path: Path, name: string, text: string, from = 0) => {
     if (names.has(name) ? isOpen(text.slice(from)) : isKey(name, text.slice(from)))
       found.push({ path, start: from, end: text.length, name })
-    else within(path, text, from)
+    else if (!isPublic(name, text.slice(from))) within(path, text, from)
   }
   for (const section of ["env", "headers"] as const) {
     const values = server[section]
@@ -59,7 +59,8 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
       const isValue = /^--?[a-z]/i.test(flag) && !flag.includes("=") && !word.startsWith("-")
       // `--password=VALUE`, `NAME=VALUE`: all the rest is the value.
       const [head = "", name = ""] = /^(-{0,2}[A-Za-z][\w.-]*)=/.exec(word) ?? []
-      if (isValue && isKey(flag, word)) found.push({ path: ["args", index], start: 0, end: word.length, name: flag })
+      if (isValue && (isKey(flag, word) || isShortKey(flag, word)))
+        found.push({ path: ["args", index], start: 0, end: word.length, name: flag })
       else if (head !== "" && isKey(name, word.slice(head.length)))
         found.push({ path: ["args", index], start: head.length, end: word.length, name })
       else {
@@ -112,8 +113,22 @@ const textOf = (value: unknown): string => (typeof value === "object" ? "" : Str
 
 /** Whether the value under a name is a key, by the name. */
 const isKey = (name: string, value: string): boolean =>
-  (isSecretName(name) && !isAbout(name, value) && isOpen(value) && !HARMLESS.test(value.trim())) ||
+  (isSecretName(name) &&
+    !isAbout(name, value) &&
+    !isPublic(name, value) &&
+    isOpen(value) &&
+    !HARMLESS.test(value.trim())) ||
   isHexKey(name, value)
+
+/** Whether a value is a public key or an address by its name: its letters are as random as those of a key. */
+const isPublic = (name: string, value: string): boolean =>
+  PUBLIC_NAME.test(name) && !/private|^sk[-_]|:\/\//i.test(value)
+
+const PUBLIC_NAME = /(?:^|[_-])(?:(?:public|publishable)[_-]?keys?|pubkey|addr(?:ess)?|contract)$/i
+
+/** Whether the value of `-k` is a key: a program may also have this flag without a value, or with an expression. */
+const isShortKey = (flag: string, word: string): boolean =>
+  flag === "-k" && (HEX.test(word) || (/^[\w-]{20,512}$/.test(word) && (word.match(/[A-Za-z]\d/g)?.length ?? 0) >= 3))
 
 /** Whether a value in hexadecimal digits is a key by its name. Under another name it is a commit, a checksum or an identifier. */
 const isHexKey = (name: string, value: string): boolean =>
@@ -151,7 +166,7 @@ const USER = /^[a-z]{1,12}$/i
 
 /** Values that are no keys: switches, small numbers, words for nothing, files, addresses without credentials, placeholders. */
 const HARMLESS =
-  /^(?:|true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|oauth2?|bearer|basic|\d{1,5}|~?\.{0,2}[\\/][^\s]*|[a-z]:[\\/][^\s]*|https?:\/\/[^\s@?]*|op:\/\/\S*|<[^>]*>|\[[^\]]*\]|(?:your|my|the)[-_ ][\w -]*|[x*.•…]+|\$\$\{[^}]*\}|\{\{.*\}\})$/i
+  /^(?:|true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|oauth2?|bearer|basic|\d{1,5}|~?\.{0,2}[\\/][^\s]*|[a-z]:[\\/][^\s]*|https?:\/\/[^\s@?]*|op:\/\/\S*|<[^>]*>|\[[^\]]*\]|(?:your|my|the)[-_ ][\w -]*|(?:replace|insert|enter|put|paste|add)[-_ ](?:me|this|with|your|the|here)(?:[-_ ][\w -]*)?|(?:[a-z][a-z0-9]{0,11}[-_]){0,4}(?:x{4,64}|\.{3}|…|\*{3,64})|[x*.•…]+|\$\$\{[^}]*\}|\{\{.*\}\})$/i
 
 /** Whether a text has no reference, and is not empty. */
 const isOpen = (text: string): boolean => text !== "" && !/(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/.test(text)
@@ -163,9 +178,11 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
     ...referenceSpans(text),
     ...[...text.matchAll(/\$\{[^}]*(?:\}|$)/g)].map(({ index, 0: { length } }) => [index, index + length] as const),
   ]
+  const open = [...text.matchAll(PUBLIC)].map(({ index, 0: { length } }) => [index, index + length] as const)
   const inPaths = pathKeys(text).filter(([from, to]) => isOpen(text.slice(from, to)))
   const byRedaction = hiddenSpans(text, createRedactor([]).maskCredentials(text)).flatMap(([start, end]) => {
     if (inPaths.some(([from, to]) => start < to && end > from)) return []
+    if (open.some(([from, to]) => start >= from && end <= to)) return []
     const value = text.slice(start, end)
     const name = NAMED.exec(text.slice(Math.max(0, start - MAX_NAMED), start))?.[1]
     const isDefault = references.some(([from, to]) => start < to && end > from)
@@ -183,6 +200,10 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
   })
   return [...known, ...inHex].toSorted((one, other) => one.start - other.start)
 }
+
+/** Certificates, public keys, and names of resources: all but private keys in their forms. */
+const PUBLIC =
+  /-----BEGIN (?![A-Z ]{0,40}PRIVATE)[A-Z0-9 ]{1,40}-----(?:(?!-----)[\s\S]){0,16384}-----END [A-Z0-9 ]{1,40}-----|(?<![\w-])(?:ssh-[a-z\d]{2,16}|ecdsa-sha2-nistp\d{3}) AAAA[\w+/]{16,2048}={0,2}|(?<![\w-])arn:aws[\w-]{0,16}:[\w:/.*-]{1,512}/g
 
 /** Whether a text is an object of JSON in base64 without any key in it. */
 function isPlainJson(text: string): boolean {
