@@ -1,11 +1,11 @@
 /** Keeps a bundle's files consistent with mcp.json: they are added and removed with the entry that names them. */
 
+import { quotedAddress } from "../../config/server-text.ts"
 import type { DocumentChange } from "../../store/transaction.ts"
 import type { Bundle } from "../registry/bundle.ts"
 import { planBundle } from "../registry/bundle-manifest.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, type InputValues, type Installable, planInstall } from "../registry/install-plan.ts"
-import { quotedAddress } from "./consent-text.ts"
 import type { ToolContext } from "./tool.ts"
 
 /** Downloads and checks the bundle of an entry. Undefined if the entry is not run from a bundle. */

@@ -13,26 +13,20 @@
  *  6. An answer to a model shows no secret and no header's value.
  */
 
-import { isDeepStrictEqual } from "node:util"
 import { applyDefaults } from "../../config/defaults.ts"
 import { parseDocument } from "../../config/document.ts"
-import { HIDDEN } from "../../config/effective.ts"
 import {
   fillPlaceholders,
   maskPlaceholders,
   NO_SECRETS,
   type SecretLocations,
 } from "../../config/externalize-secrets.ts"
-import { keysIn, keyText, withoutKeys } from "../../config/found-keys.ts"
-import { isSecretSetting } from "../../config/oauth-settings.ts"
-import { OPTION_NAME } from "../../config/plan.ts"
+import { keyText, withoutKeys } from "../../config/found-keys.ts"
 import type { ServerConfig } from "../../config/schema.ts"
 import { isRemote, readSections, withAliases } from "../../config/sections.ts"
 import { transportOf } from "../../config/server-keys.ts"
-import { partsOf } from "../../config/substitution.ts"
-import { type ValueSection, valuesIn, writtenValues } from "../../config/written-values.ts"
-import { visible } from "../../lib/log.ts"
-import { isSecretName } from "../../lib/secret-names.ts"
+import { commandText, type Hides, hidesSecrets, settingsText } from "../../config/server-text.ts"
+import { writtenValues } from "../../config/written-values.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
@@ -106,38 +100,6 @@ export function questionOn(what: string, proposal: Proposal): Question {
   return { what, shown: textFor("client"), masked: textFor("model") }
 }
 
-/** Returns whether a value of `env`, `headers` or `oauth` is hidden. References in it are shown. */
-export type Hides = (name: string, value: unknown, section: ValueSection) => boolean
-
-/** Hides a value that `hideable` contains under the same name, if it looks like a key, or if the name looks secret or is in `names`. */
-export const hidesSecrets =
-  (hideable: Params, names: ReadonlySet<string> = new Set()): Hides =>
-  (name, value, section) =>
-    Object.hasOwn(hideable, name) &&
-    hideable[name] === value &&
-    (names.has(name) ||
-      isSecretName(name) ||
-      (section === "oauth" && isSecretSetting(name)) ||
-      keysIn({ [section]: { [name]: value } }).length > 0) &&
-    !OPTION_NAME.test(name)
-
-/** Returns a server's command or address, and the values that it receives, in full on one line. */
-export function commandText(server: Params, hides: Hides = () => false): string {
-  const { command, args, url, cwd } = withAliases(server)
-  const remote = isRemote(server)
-  const words = Array.isArray(args) ? args.map((part) => quoted(String(part))) : []
-  // Also shows settings that the transport does not use, so that no part of an entry hides another.
-  const unused = Object.entries(remote ? { command, args } : { url }).flatMap(([key, value]) =>
-    value === undefined ? [] : [`${key}=${asJson(value)}`],
-  )
-  const settings = [...unused, settingsText(server, hides)].join(" ").trim()
-  return [
-    ...(remote ? [`connect to ${quotedAddress(String(url ?? ""))}`] : [quoted(String(command ?? "")), ...words]),
-    ...(typeof cwd === "string" ? [`in ${quoted(cwd)}`] : []),
-    ...(settings === "" ? [] : [`with ${settings}`]),
-  ].join(" ")
-}
-
 /** Returns what `serverDefaults` in mcp.json adds to the text of `commandText`; undefined for nothing. */
 export function inheritedText(audience: Audience, server: Params, config: string): string | undefined {
   const { defaults } = readSections(parseDocument(config, "mcp.json"))
@@ -158,30 +120,6 @@ export function inheritedText(audience: Audience, server: Params, config: string
   const text = settingsText(inherited, audience === "model" ? andHeaders(hides) : hides)
   return text === "" ? undefined : text
 }
-
-/** Quotes a word that could be mistaken for several words, or for one of svc's own words. */
-export const quoted = (part: string, plain = PLAIN_WORD): string =>
-  plain.test(part) && !OWN_WORDS.has(part) ? part : asJson(part)
-
-/** Quotes an address that could be mistaken for several words. */
-export const quotedAddress = (address: string): string => quoted(address, PLAIN_ADDRESS)
-
-/** Returns the settings that `commandText` leaves out, a line for each. */
-export const settingsOf = (server: Params): readonly string[] => changedSettings({}, server)
-
-/** Returns the differences in settings that `commandText` leaves out, a line for each. */
-export const changedSettings = (before: Params, after: Params): readonly string[] =>
-  changedKeys(before, after).flatMap((key) => {
-    if (IN_COMMAND.has(key)) return []
-    const [from, to] = [before[key], after[key]].map((value) => (value === undefined ? "nothing" : asJson(value)))
-    return [before[key] === undefined ? `${visible(key)}: ${to}` : `${visible(key)}: ${from} -> ${to}`]
-  })
-
-/** Returns the settings in which two servers differ. */
-export const changedKeys = (before: Params, after: Params): readonly string[] =>
-  [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
-    (key) => !isDeepStrictEqual(before[key], after[key]),
-  )
 
 // ---
 
@@ -213,60 +151,8 @@ function requireOneTarget(server: Params): void {
   )
 }
 
-/** The settings that `commandText` shows, and the origin of a server. */
-const IN_COMMAND: ReadonlySet<string> = new Set([
-  "command",
-  "args",
-  "url",
-  "serverUrl",
-  "httpUrl",
-  "env",
-  "headers",
-  "cwd",
-  "inheritParentEnv",
-  "envFilter",
-  "oauth",
-  "installedFrom",
-])
-
 /** Also hides the values of all headers, because a header of any name may authorize. */
 const andHeaders =
   (hides: Hides): Hides =>
   (name, value, section) =>
     section === "headers" || hides(name, value, section)
-
-/** Returns the environment, headers, inheritance and OAuth settings of a server. */
-function settingsText(server: Params, hides: Hides): string {
-  const { inheritParentEnv, envFilter, oauth } = server
-  const shown: (...value: Parameters<Hides>) => unknown = (name, value, section) =>
-    typeof value === "string" && hides(name, value, section) ? onlyReferences(value) : value
-  const values = valuesIn(server).map(([name, value, section]) =>
-    value === undefined ? quoted(name) : `${quoted(name)}=${quoted(String(shown(name, value, section)))}`,
-  )
-  if (inheritParentEnv !== undefined) values.push(`inheritParentEnv=${asJson(inheritParentEnv)}`)
-  if (envFilter !== undefined) values.push(`envFilter=${asJson(envFilter)}`)
-  if (isObject(oauth)) {
-    const members = Object.entries(oauth).map(([name, value]) => [name, shown(name, value, "oauth")])
-    values.push(`oauth=${asJson(Object.fromEntries(members))}`)
-  }
-  return values.join(" ")
-}
-
-/** Hides a value except its references. */
-const onlyReferences = (value: string): string =>
-  partsOf(value)
-    .map((part) => {
-      if (part.kind !== "reference") return HIDDEN
-      return part.fallback === undefined ? part.text : `\${${part.name}:-${HIDDEN}}`
-    })
-    .join("")
-    .replace(HIDDEN_TWICE, HIDDEN)
-
-const HIDDEN_TWICE = /(?:•••){2,}/g
-
-const asJson = (value: unknown): string => visible(JSON.stringify(value))
-
-const OWN_WORDS: ReadonlySet<string> = new Set(["connect", "in", "with"])
-
-const PLAIN_WORD = /^[\w@%+=:,./~${}•-]+$/
-const PLAIN_ADDRESS = /^[\w@%+=:,./~${}?&#;!*()'•-]+$/

@@ -1,10 +1,11 @@
 /** `mcp_enable` and `mcp_disable`. */
 import * as z from "zod"
 import { setDisabled } from "../../config/edit.ts"
+import { quoted, settingsOf } from "../../config/server-text.ts"
 import { writtenValues } from "../../config/written-values.ts"
 import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
 import { confirm, STARTING } from "./consent.ts"
-import { questionOn, quoted, settingsOf } from "./consent-text.ts"
+import { questionOn } from "./consent-text.ts"
 import { configChange, requireUnchanged, resolveServerName, writtenServer } from "./plan-change.ts"
 import { serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"

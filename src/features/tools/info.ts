@@ -1,11 +1,11 @@
 /** `mcp_info`: shows a server in detail, as installed and as a registry describes it. */
 import * as z from "zod"
 import { writtenServers } from "../../config/edit.ts"
+import { commandText } from "../../config/server-text.ts"
 import { RequestError } from "../../lib/errors.ts"
 import { RegistryError } from "../registry/client.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, type Installable, planInstall } from "../registry/install-plan.ts"
-import { commandText } from "./consent-text.ts"
 import { missingSchema, registryStatus } from "./install-draft.ts"
 import { entrySchema, originOf, type ServerOrigin, showEntry } from "./registry-entries.ts"
 import { type ServerDetails, serverDetailsSchema, serversOf, valueSchema, valuesOf } from "./servers.ts"

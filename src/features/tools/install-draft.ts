@@ -8,6 +8,7 @@ import {
   placeholder,
   type SecretLocations,
 } from "../../config/externalize-secrets.ts"
+import { quoted, quotedAddress } from "../../config/server-text.ts"
 import { compact } from "../../lib/json.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import type { Bundle } from "../registry/bundle.ts"
@@ -16,7 +17,6 @@ import type { RegistryEntry } from "../registry/entry.ts"
 import { deepSecrets, type InputValues, type Installable, type RequestedInput } from "../registry/install-plan.ts"
 import { runnerOfType } from "../registry/package-runner.ts"
 import { bundleText, planEntry } from "./bundle.ts"
-import { quoted, quotedAddress } from "./consent-text.ts"
 import { type FoundServer, planFound } from "./find-endpoint.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 

@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util"
 import { patchServer } from "../../config/edit.ts"
 import { literals } from "../../config/externalize-secrets.ts"
 import { isDisabled } from "../../config/plan.ts"
+import { changedSettings, quoted } from "../../config/server-text.ts"
 import { writtenValues } from "../../config/written-values.ts"
 import type { AppliedChange, DocumentChange, WrittenDocuments } from "../../store/transaction.ts"
 import { isObject, type Params } from "../../wire/message.ts"
@@ -19,16 +20,7 @@ import {
   remoteOf,
 } from "../registry/install-plan.ts"
 import { bundleText, planEntry } from "./bundle.ts"
-import {
-  audienceOf,
-  changedSettings,
-  commandFor,
-  inheritedText,
-  type Proposal,
-  type Question,
-  questionOn,
-  quoted,
-} from "./consent-text.ts"
+import { audienceOf, commandFor, inheritedText, type Proposal, type Question, questionOn } from "./consent-text.ts"
 import { originFor, registryLabel, withPlaceholders } from "./install-draft.ts"
 import { digestOf, mergePatchOf, planWrite, requireUnchanged, reverseWrite, writtenServer } from "./plan-change.ts"
 import { originOf, type ServerOrigin } from "./registry-entries.ts"
