@@ -1,6 +1,6 @@
 /**
- * Checks that a feature can be deleted: deletes its folder, and the files and lines of app/, commands/ and cli/ that name it, in
- * a copy of this checkout. The rest must compile, and the tests of the core must pass.
+ * Checks that a feature can be deleted: deletes its folder, those of the features that build on it, and the files and lines of app/,
+ * commands/ and cli/ that name them, in a copy of this checkout. The rest must compile, and the tests of the core must pass.
  *
  *     bun scripts/deletable.ts FEATURE…   these features, each in a copy of its own
  *     bun scripts/deletable.ts --turn     two of them, others each day
@@ -11,16 +11,13 @@
  *  2. Only app/, commands/ and cli/ lose lines. A `return` goes only with its function in
  *     app/features.ts; elsewhere, the function would mean something else.
  */
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseSync } from "oxc-parser"
 
-/**
- * The features that can be deleted: the files in app/, commands/ and cli/ that go with each.
- * The other features are still named within functions of app/.
- */
-const FEATURES: Readonly<Record<string, readonly string[]>> = {
+/** The files in app/, commands/ and cli/ that go with a feature. */
+const FILES: Readonly<Record<string, readonly string[]>> = {
   cluster: ["cli/cluster.ts"],
   connect: [
     "cli/client-token.ts",
@@ -37,12 +34,14 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
   notify: ["cli/notify.ts"],
   oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
   rest: ["cli/activity.ts"],
-  results: [],
   search: ["cli/search.ts"],
   secrets: ["cli/secret.ts"],
   system: ["cli/backup.ts", "cli/service.ts", "cli/uninstall.ts", "cli/upgrade.ts"],
-  traces: [],
+  tools: ["cli/mcp-install.ts", "cli/registry.ts", "commands/run-tool.ts"],
 }
+
+/** The features that build on another one, and go with it. */
+const NEEDED_BY: Readonly<Record<string, readonly string[]>> = { registry: ["tools", "rest"], tools: ["rest"] }
 
 const CORE = "lib wire config template store catalog backend agent report call session serve".split(" ")
 const LOSES_LINES = /^src\/(?:app|commands|cli)\//
@@ -57,7 +56,7 @@ const root = join(import.meta.dir, "..")
 const print = (text: string) => process.stdout.write(`${text}\n`)
 
 function chosen(words: readonly string[]): readonly string[] {
-  const all = Object.keys(FEATURES)
+  const all = readdirSync(join(root, "src", "features")).sort()
   const unknown = words.find((word) => word !== "--turn" && !all.includes(word))
   if (unknown !== undefined) throw new Error(`no feature is named ${unknown}; there are ${all.join(", ")}`)
   if (!words.includes("--turn")) return words.length > 0 ? words : all
@@ -68,8 +67,10 @@ function chosen(words: readonly string[]): readonly string[] {
 /** Returns why a feature cannot be deleted; undefined if it can be. */
 async function problemOf(feature: string, copy: string): Promise<string | undefined> {
   copyTo(copy)
-  for (const side of ["src", "test"]) rmSync(join(copy, side, "features", feature), { recursive: true, force: true })
-  for (const file of FEATURES[feature] ?? []) rmSync(join(copy, "src", file))
+  for (const gone of [feature, ...(NEEDED_BY[feature] ?? [])]) {
+    for (const side of ["src", "test"]) rmSync(join(copy, side, "features", gone), { recursive: true, force: true })
+    for (const file of FILES[gone] ?? []) rmSync(join(copy, "src", file))
+  }
   let lines = 0
   for (let round = 0; ; round++) {
     const all = await compile(copy)

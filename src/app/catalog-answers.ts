@@ -67,8 +67,8 @@ type Connected = { readonly backend: Backend; readonly listing: Listing }
 const backendsOf = ({ agent }: Runtime, scope: Scope): readonly Backend[] =>
   agent.all().filter(({ spec }) => scopeIncludes(scope, spec))
 
-const ownEntries = ({ toolbox }: Runtime, scope: Scope): readonly string[] =>
-  (scope.kind === "aggregate" && !scope.restricted ? toolbox()?.entries : undefined) ?? []
+const ownEntries = ({ toolEntries }: Runtime, scope: Scope): readonly string[] =>
+  scope.kind === "aggregate" && !scope.restricted ? toolEntries() : []
 
 function summaries(runtime: Runtime, scope: Scope): readonly OfferSummary[] {
   const own = ownOffer(runtime, scope)

@@ -73,8 +73,8 @@ export type OwnFeatures = Pick<Gateway, "ownTools"> & {
   closeResults(): Promise<void>
   /** Offers the management tools to clients. */
   offerTools(tools: Toolbox): void
-  /** Returns the management tools that clients have; undefined if there are none. */
-  toolbox(): Toolbox | undefined
+  /** Returns the entries of the management tools that clients have, as JSON texts. */
+  toolEntries(): readonly string[]
   /** Opens the search over tools. */
   readonly toolFinder: () => Promise<ToolSearch>
 }
@@ -93,6 +93,7 @@ export function openOwnFeatures(
   const toolFinder = openFinder(agent, systemClock)
   const finders: readonly OwnFeatures["toolFinder"][] = [toolFinder]
   let toolbox: Toolbox | undefined
+  const entries: readonly (() => readonly string[])[] = [() => toolbox?.entries ?? []]
   return {
     ownTools: [managementTools(() => toolbox), searchTools(toolFinder), results.tools],
     stages: [results.stage],
@@ -106,7 +107,7 @@ export function openOwnFeatures(
     offerTools(tools) {
       toolbox = tools
     },
-    toolbox: () => toolbox,
+    toolEntries: () => entries.flatMap((one) => one()),
     toolFinder: finders[0] ?? (async () => NO_SEARCH),
   }
 }

@@ -18,9 +18,10 @@ import { SUBSTITUTED_KEYS } from "../config/server-keys.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
 import { clientFlags } from "../features/connect/client-flags.ts"
 import { isRunner } from "../features/connect/pasted.ts"
-import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../features/tools/find-endpoint.ts"
+import { findRemote } from "../features/tools/find-endpoint.ts"
+import { urlOfHost } from "../lib/address.ts"
 import { type ProgramCommand, readOptions, usageError } from "../lib/command-line.ts"
-import { messageOf } from "../lib/errors.ts"
+import { messageOf, RequestError } from "../lib/errors.ts"
 import { mapStrings } from "../lib/json.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { say } from "../lib/output.ts"
@@ -304,21 +305,24 @@ async function remoteOf(
   transport: unknown,
   headers: Readonly<Record<string, string>>,
 ): Promise<RemoteServer> {
-  const found = typeof transport === "string" ? url : await findServer(url, fetch)
-  if (typeof found === "string") return typed({ url: addressOf(found) })
-  // A given header replaces the card's header, regardless of letter case.
-  const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
-  const remotes = found.card.remotes.map((remote) => ({
-    ...remote,
-    headers: remote.headers.filter(({ name }) => !given.has(name.toLowerCase())),
-  }))
-  const { server, missing } = planFound({ ...found, card: { ...found.card, remotes } }, {})
-  if (missing.length > 0)
-    throw usageError(
-      `${describeFound(found)} needs ${missing.map(({ name }) => name).join(", ")}; \`svc mcp install NAME --url ${url}\` asks for it`,
-    )
-  say(`found ${describeFound(found)}: ${describeEndpoint(server)}`)
-  return server
+  const looks: readonly (() => Promise<RemoteServer | string>)[] = [() => findRemote(url, headers, fetch, say)]
+  const found = typeof transport === "string" ? undefined : await looks[0]?.()
+  return typeof found === "object" ? found : typed({ url: addressOf(found ?? url) })
+}
+
+/**
+ * Returns the URL that a person means by `text`: a host without a scheme gets https, or http on this machine. A text that refers
+ * to a variable stays unchanged. Throws a RequestError for any other text.
+ */
+function addressOf(text: string): string {
+  if (/\$|\{\{/.test(text)) return text
+  const host = urlOfHost(text)
+  if (host !== undefined) return host.href
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text
+  throw new RequestError(
+    "invalid_params",
+    `${text} is not an http or https address, such as https://mcp.example.com/mcp`,
+  )
 }
 
 /** Returns the end of a note about a dropped key: a suggestion of the key in svc. */

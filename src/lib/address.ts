@@ -39,6 +39,13 @@ export function isLoopback(host: string): boolean {
 /** Whether a host is a loopback, private, link-local or shared address, or a name of this machine. RFC 6890. */
 export const isPrivate = (host: string): boolean => isIn(PRIVATE(), host) || isLoopback(host)
 
+/** Returns the URL of a host without a scheme: https, or http on this machine; undefined for any other text. */
+export function urlOfHost(text: string): URL | undefined {
+  const url = HOST.test(text) ? URL.parse(`https://${text}`) : null
+  if (url !== null && isLoopback(url.hostname)) url.protocol = "http:"
+  return url ?? undefined
+}
+
 /** Returns the address of a listener as a program on this machine reaches it: 127.0.0.1 for 0.0.0.0 and [::]. */
 export function localUrl(url: URL): string {
   const local = new URL(url)
@@ -68,6 +75,8 @@ export function clientNetworkOf(address: string): string {
 }
 
 // ---
+
+const HOST = /^(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[\da-f:.]+\])(?::\d{1,5})?(?:\/\S*)?$/i
 
 const PRIVATE = lazy(() =>
   blockListOf(

@@ -10,7 +10,8 @@
  */
 import { mediaType } from "../../backend/http.ts"
 import { type BoundedFetch, boundedFetch, createSsrfGuard } from "../../backend/ssrf.ts"
-import { isLoopback } from "../../lib/address.ts"
+import { urlOfHost } from "../../lib/address.ts"
+import { usageError } from "../../lib/command-line.ts"
 import { messageOf, RequestError } from "../../lib/errors.ts"
 import { visible } from "../../lib/log.ts"
 import { META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSION } from "../../wire/era.ts"
@@ -35,14 +36,14 @@ type Fetch = (url: string, init: RequestInit) => Promise<Response>
  */
 export async function findServer(text: string, fetch: Fetch): Promise<FoundServer | string> {
   if (/[$\s]|\{\{/.test(text)) return text
-  const isHost = HOST.test(text)
-  const url = isHost ? hostUrl(text) : URL.parse(text)
+  const host = urlOfHost(text)
+  const url = host ?? URL.parse(text)
   if (url === null || !/^https?:$/.test(url.protocol)) return text
-  if (ENDPOINT.test(url.pathname)) return isHost ? url.href : text
+  if (ENDPOINT.test(url.pathname)) return host?.href ?? text
   const ask = boundedFetch(fetch, url.href, REQUEST_MS)
   const cards = Promise.all([cardsAt(cardUrl(url), ask), cardsIn(url, ask)])
   const found = await Promise.race([cards, answersMcp(url, ask).then((answers) => (answers ? undefined : cards))])
-  if (found === undefined) return isHost ? url.href : text
+  if (found === undefined) return host?.href ?? text
   const servers = unique(found.flat().map((one) => ({ ...one, address: url.href })))
   const [only, ...others] = servers
   if (only !== undefined && others.length === 0) return only
@@ -51,24 +52,10 @@ export async function findServer(text: string, fetch: Fetch): Promise<FoundServe
       "invalid_params",
       `${url.host} names several MCP servers; give the URL of one of them:\n${servers.map(lineOf).join("\n")}`,
     )
-  if (!isHost) return text
+  if (host === undefined) return text
   throw new RequestError(
     "invalid_params",
     `no MCP server was found at ${url.href}; give the whole URL of its MCP endpoint, such as ${url.origin}/mcp`,
-  )
-}
-
-/**
- * Returns the URL that a person means by `text`: a host without a scheme gets https, or http on this machine. A text that refers
- * to a variable stays unchanged. Throws a RequestError for any other text.
- */
-export function addressOf(text: string): string {
-  if (/\$|\{\{/.test(text)) return text
-  const url = HOST.test(text) ? hostUrl(text) : URL.parse(text)
-  if (url !== null && /^https?:$/.test(url.protocol)) return HOST.test(text) ? url.href : text
-  throw new RequestError(
-    "invalid_params",
-    `${text} is not an http or https address, such as https://mcp.example.com/mcp`,
   )
 }
 
@@ -90,8 +77,34 @@ export function planFound({ card, address }: FoundServer, values: InputValues): 
   return plan
 }
 
+/**
+ * Returns the server that a host or page at an address names, and reports it; the address to connect to if it names none. A header in
+ * `given` replaces the card's, in any letter case.
+ */
+export async function findRemote(
+  url: string,
+  given: Params,
+  fetch: Fetch,
+  note: (text: string) => void,
+): Promise<Params | string> {
+  const found = await findServer(url, fetch)
+  if (typeof found === "string") return found
+  const names = new Set(Object.keys(given).map((name) => name.toLowerCase()))
+  const remotes = found.card.remotes.map((remote) => ({
+    ...remote,
+    headers: remote.headers.filter(({ name }) => !names.has(name.toLowerCase())),
+  }))
+  const { server, missing } = planFound({ ...found, card: { ...found.card, remotes } }, {})
+  if (missing.length > 0)
+    throw usageError(
+      `${describeFound(found)} needs ${missing.map(({ name }) => name).join(", ")}; \`svc mcp install NAME --url ${url}\` asks for it`,
+    )
+  note(`found ${describeFound(found)}: ${describeEndpoint(server)}`)
+  return server
+}
+
 /** Describes a found server in one line. */
-export const describeFound = ({ card, from }: FoundServer): string =>
+const describeFound = ({ card, from }: FoundServer): string =>
   `${visible(card.title ?? card.name)} (${card.name}) by the server card at ${visible(from)}`
 
 /** Describes the connection to a found server: its endpoint, and each header with its value, as svc sends them. */
@@ -109,16 +122,8 @@ const MAX_CARDS = 20
 const CARD_TYPE = "application/mcp-server-card+json"
 const CATALOG = "/.well-known/ai-catalog.json"
 const ENDPOINT = /\/(?:mcp|sse)\/?$/
-const HOST = /^(?:localhost|[\w-]+(?:\.[\w-]+)+|\[[\da-f:.]+\])(?::\d{1,5})?(?:\/\S*)?$/i
 
 type Located = Pick<FoundServer, "card" | "from">
-
-/** Returns the URL of a host without a scheme. */
-function hostUrl(text: string): URL | null {
-  const url = URL.parse(`https://${text}`)
-  if (url !== null && isLoopback(url.hostname)) url.protocol = "http:"
-  return url
-}
 
 /** Returns the URL of an address's card. Discovery: Hosted Server Card Location. */
 function cardUrl({ origin, pathname }: URL): string {
