@@ -2209,6 +2209,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people should not install what its authors have given up",
   },
+  "serve:log:wrap": {
+    says: "on a terminal, the lines of the log of svc serve and of svc logs wrap at words; in a file or a pipe, each event is one line",
+    from: "choice",
+    why: "a terminal breaks words",
+  },
   "cli:tools": {
     says: "svc mcp tools list shows the tools, and disable and enable edit the file",
     from: "Command-line and configuration interfaces",

@@ -3,8 +3,9 @@ import { WireLog } from "../backend/wire-log.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { type Log, openLog } from "../lib/log.ts"
-import { createStderrWriter, say, terminalLook } from "../lib/output.ts"
+import { createStderrWriter, say, stderrLook, terminalLook } from "../lib/output.ts"
 import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
+import { wrap } from "../lib/table.ts"
 import { createLiveOutput, type LiveOutput, type Look } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
 import { logsFolder, type Paths } from "../store/paths.ts"
@@ -58,7 +59,7 @@ export function openLogging(
     clock: systemClock,
     mask,
     look: file === undefined ? look : undefined,
-    write: file?.write ?? terminal?.write ?? write,
+    write: file?.write ?? (terminal === undefined ? write : (line) => terminal.write(wrapLine(line, stderrLook()))),
   })
   const serverLogs = createServerLogs({
     directory: paths === undefined ? undefined : logsFolder(paths),
@@ -83,6 +84,9 @@ export function openLogging(
 }
 
 // ---
+
+/** Wraps a line of the log at words, for the width that the terminal has now. */
+const wrapLine = (line: string, look: Look): string => `${wrap(line.trimEnd(), look)}\n`
 
 /** The most bytes of log lines that wait for a reader of stderr; further lines are dropped. */
 const MAX_UNREAD_BYTES = 1024 * 1024

@@ -10,6 +10,7 @@ import { homeDirectory } from "../lib/home-directory.ts"
 import { escaped, LOG_LEVELS, lineHead } from "../lib/log.ts"
 import { orKnown } from "../lib/nearest.ts"
 import { say, stdoutLook } from "../lib/output.ts"
+import { wrap } from "../lib/table.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { logsFolder } from "../store/paths.ts"
 import { listRunning, runningFolder } from "../store/running.ts"
@@ -59,12 +60,13 @@ export const logs: CommandDef = {
     }
     const read = openLogFiles(folder)
     const look = process.stdout.isTTY === true ? stdoutLook() : undefined
+    const shown = (line: string) => (look === undefined ? line : wrap(line, stdoutLook()))
     const show = (line: LogLine) => {
       const text = wanted === undefined ? `${line.slug}: ${line.text}` : line.text
       process.stdout.write(
         args.json === true
           ? `${escaped(JSON.stringify(jsonLine(line)))}\n`
-          : `${lineHead(line.at, line.level, look)} ${text}\n`,
+          : `${shown(`${lineHead(line.at, line.level, look)} ${text}`)}\n`,
       )
     }
     const fresh = () =>

@@ -16,6 +16,7 @@ import {
   SVC,
   startSvc,
   svcIn,
+  typeSvc,
 } from "./harness.ts"
 
 const toolNames = (result: Record<string, unknown> | undefined) =>
@@ -82,6 +83,35 @@ describe("a first run", () => {
     const { system } = (await health.json()) as { system: unknown }
     expect(system).toEqual({ uptime: expect.any(Number), memory: { percentage: expect.any(Number) } })
   })
+})
+
+test("on a terminal, lines of the log wrap at words [serve:log:wrap]", async () => {
+  const words = Array.from({ length: 20 }, (_, at) => `word-${at}`)
+  const server = { command: "sh", args: ["-c", `echo ${words.join(" ")} >&2; exit 3`] }
+  const folder = freshFolder({ "mcp.json": JSON.stringify({ mcpServers: { talking: server } }) })
+  const env = freshEnv(folder)
+  const shown = Promise.withResolvers<string>()
+  let text = ""
+  const data = (_: unknown, bytes: Uint8Array) => {
+    text += Buffer.from(bytes).toString()
+    if (text.includes("word-19")) shown.resolve(text)
+  }
+  const args = ["serve", "--port", "0", "--config-dir", folder]
+  const child = Bun.spawn([SVC, ...args], { cwd: folder, env, terminal: { cols: 50, rows: 50, data } })
+  try {
+    // A line that is replaced in place ends in a carriage return.
+    const lines = Bun.stripANSI(await shown.promise).split(/\r\n?/)
+    const first = lines.findIndex((line) => line.includes("stderr: word-0 "))
+    const message = lines.slice(first, lines.findIndex((line, at) => at >= first && line.endsWith("word-19")) + 1)
+    expect(message.length).toBeGreaterThan(3)
+    expect(Math.max(...message.map((line) => line.length))).toBeLessThanOrEqual(50)
+    expect([...message.join(" ").matchAll(/word-\d+/g)].map(String)).toEqual(words)
+    const logs = await typeSvc(["logs", "talking"], { folder, env: { COLUMNS: "50" }, answers: [] })
+    expect(Math.max(...logs.shown.split("\n").map((line) => Bun.stripANSI(line).length))).toBeLessThanOrEqual(50)
+  } finally {
+    child.kill()
+    await child.exited
+  }
 })
 
 test.if(process.getuid?.() === 0 && Bun.which("setpriv") !== null)(

@@ -497,12 +497,14 @@ function translated(text: string, { dollars }: Form, notes: string[]): string {
   if (dollars === "literal") return text.replaceAll("$", "$$$$")
   const dollarsOnly = dollars === "braces" ? text.replace(/\$(?!\{)/g, "$$$$") : text
   const closed = dollarsOnly.replace(OUTSIDE, "$1$$$${")
-  if (closed !== dollarsOnly) notes.push("svc does not read files, the keychain or commands for an imported server")
+  if (closed !== dollarsOnly) notes.push(OUTSIDE_NOTE)
   const unknown = UNKNOWN.exec(text)?.[0]
   if (unknown !== undefined) notes.push(`svc does not know ${unknown}: write the value in its place`)
   return closed
 }
 
+const OUTSIDE_NOTE =
+  "svc does not read files, the keychain or commands for an imported server; `svc mcp edit` writes such a reference"
 /** Matches the beginning of a reference with a scheme of svc that is not escaped. */
 const OUTSIDE = /(?<!\$)((?:\$\$)*)\$\{(?=(?:keychain|file|cmd):)/g
 const WORKSPACE = /\$\{workspaceFolder(?::[^{}]{0,200})?\}/

@@ -158,7 +158,9 @@ const ROWS: readonly Row[] = [
     file: "/p/.mcp.json",
     text: { mcpServers: { a: { ...x, args: ["${file:/etc/passwd}", "$${cmd:id}", "$$${cmd:id}"] } } },
     servers: { a: { ...x, args: ["$${file:/etc/passwd}", "$$$${cmd:id}", "$$$$$${cmd:id}"] } },
-    notes: ["svc does not read files, the keychain or commands for an imported server"],
+    notes: [
+      "svc does not read files, the keychain or commands for an imported server; `svc mcp edit` writes such a reference",
+    ],
   },
   {
     notation: "`enabled`, `enable`, `isActive`, `active`: `false`; `disable`: `true`",
