@@ -18,8 +18,8 @@ import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import type { Handover } from "../serve/system.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { contextOffer } from "./context-offer.ts"
 import { type AdminInterface, answerOAuthControl, type InternalTools } from "./features.ts"
+import { contextOffer } from "./offered-texts.ts"
 import type { Runtime } from "./runtime.ts"
 
 export type ControlDeps = {

@@ -1,6 +1,6 @@
 /** `svc preset`: manages presets.json, named views of servers and tools. */
 import type { ArgDef, CommandDef } from "citty"
-import type { ContextOffer } from "../app/context-offer.ts"
+import type { ContextOffer } from "../app/offered-texts.ts"
 import { readResultBudget } from "../app/serve-options.ts"
 import { selectServers } from "../catalog/selection.ts"
 import { NOT_APPROVED, presetIncludes } from "../catalog/view-rules.ts"

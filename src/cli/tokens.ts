@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
-import type { ContextOffer } from "../app/context-offer.ts"
+import type { ContextOffer } from "../app/offered-texts.ts"
 import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { CallHistory } from "../../../src/features/rest/call-history.ts"
+import { CallHistory } from "../../../src/features/rest/call-counts.ts"
 import { manualClock } from "../../clock.ts"
 
 const call = (tool: string, outcome: "ok" | "error" = "ok", seconds = 1) => ({ server: "web", tool, outcome, seconds })
