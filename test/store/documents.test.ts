@@ -179,7 +179,7 @@ test("processes that create the file at the same time lose no edit [config:edit:
     await createMissing(paths, systemClock)
     await editConfig(paths, addServer("s${index}", { command: "true" }), systemClock)
     process.exit(0)`
-  const writers = Array.from({ length: 24 }, (_, index) =>
+  const writers = Array.from({ length: 12 }, (_, index) =>
     Bun.spawn({
       cmd: [process.execPath, "-e", source(index)],
       stdin: "pipe",
@@ -194,7 +194,7 @@ test("processes that create the file at the same time lose no edit [config:edit:
   }
   expect(await Promise.all(writers.map(({ exited }) => exited))).toEqual(writers.map(() => 0))
   const { mcpServers } = JSON.parse(readFileSync(paths.file, "utf8"))
-  expect(Object.keys(mcpServers)).toHaveLength(24)
+  expect(Object.keys(mcpServers)).toHaveLength(12)
 }, 60_000)
 
 test("the next edit removes the temporary files of killed writers, and nothing else [config:edit:lock]", async () => {
