@@ -2582,6 +2582,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a person should not have to edit .env",
   },
+  "admin:remedies": {
+    says: "each problem on the admin page has the buttons that mend it: restart, settings, log, approval, connection of a client, reading secrets again, undo; the page asks for no command where svc has the action",
+    from: "choice",
+    why: "who never uses a terminal must be able to mend what svc can mend",
+  },
   "admin:failure": {
     says: "after a change, the admin page shows the state that the server has reached, in its color, with the end of its log and the way to its settings",
     from: "choice",

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "./context.ts"
 import { useAction } from "./hooks.ts"
 import { Button, Failure, Field } from "./parts.tsx"
+import { linkTo } from "./router.ts"
 
 /** A secret, and where svc stores it. */
 export type StoredSecret = { readonly name: string; readonly place: ".env" | "keychain" }
@@ -53,18 +54,42 @@ export function SecretField({ name, place, onDone }: StoredSecret & { onDone?():
   )
 }
 
-/** A field for each secret that some server lacks. */
+/** A field for each secret that some server lacks, and a button if svc could not read one. */
 export function MissingSecrets() {
   const issues = useStateOf((state) => state.issues)
-  const missing = missingSecrets(issues.map(({ message }) => message).join("\n"))
-  if (missing.length === 0) return null
+  const text = issues.map(({ message }) => message).join("\n")
+  const missing = missingSecrets(text)
+  const isUnread = text.includes("`svc secret refresh`")
+  if (missing.length === 0 && !isUnread) return null
   return (
     <section class="panel">
       <h2>Missing secrets</h2>
       {missing.map((secret) => (
         <SecretField key={`${secret.place} ${secret.name}`} {...secret} />
       ))}
+      {isUnread && <ReadAgain />}
     </section>
+  )
+}
+
+function ReadAgain() {
+  const { api } = useApp()
+  const [busy, run] = useAction()
+  const read = () =>
+    run("read", async () => {
+      await api.send("POST", "/secrets/refresh")
+      return "svc has read the secrets again"
+    })
+  return (
+    <>
+      <p>
+        svc could not read a secret; <a href={linkTo(["issues"])}>Issues</a> says why. Once that is mended, let svc read
+        it again.
+      </p>
+      <Button isBusy={busy !== undefined} onClick={() => void read()}>
+        Read the secrets again
+      </Button>
+    </>
   )
 }
 

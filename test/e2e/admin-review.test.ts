@@ -1,11 +1,11 @@
 /** The admin page of the built binary, in Chromium: reviews, activity, the login with a token, and attacks. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { existsSync, mkdirSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Browser } from "playwright-core"
 import { CHROMIUM, seriousFindings, startBrowser, visit } from "./browser.ts"
 import { connect1 } from "./clients.ts"
-import { freshEnv, freshFolder, ROOT, runSvc, SVC, startSvc } from "./harness.ts"
+import { freePort, freshEnv, freshFolder, ROOT, runSvc, SVC, startSvc } from "./harness.ts"
 
 const LIMIT_MS = 30_000
 const DEMO = { command: SVC, args: ["demo-server"] }
@@ -84,6 +84,79 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
 
       await admin.show("sessions")
       await page.getByRole("row", { name: /one 1/ }).waitFor()
+      expect(await seriousFindings(page)).toEqual([])
+      expect(admin.complaints).toEqual([])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    "each problem has the buttons that mend it, and no command to type [admin:remedies]",
+    async () => {
+      const home = freshFolder()
+      const [cursor, key] = [join(home, ".cursor", "mcp.json"), join(home, "key")]
+      mkdirSync(join(home, ".cursor"))
+      writeFileSync(
+        cursor,
+        JSON.stringify({ mcpServers: { svc: { url: `http://127.0.0.1:${await freePort()}/mcp` } } }),
+      )
+      const config = (text: string) => ({
+        mcpServers: {
+          broken: { command: "sh", args: ["-c", "echo no database >&2; exit 3"] },
+          filed: { ...DEMO, env: { KEY: `${"$"}{file:${key}}` } },
+          typo: { command: "x", timeout: "soon" },
+          words: described(text),
+        },
+      })
+      await using svc = await startSvc({ config: config("Adds."), env: freshEnv(home) })
+      await svc.said(/words: connected/)
+      svc.write(config("Adds more."))
+      await svc.said("tools have changed")
+      await using admin = await visit(browser, svc)
+      const { page } = admin
+      const link = (name: string) => page.getByRole("link", { name, exact: true })
+      const isSaid = (text: string | RegExp) => page.locator(".notices").getByText(text).waitFor()
+
+      await admin.show("issues")
+      const words = page.getByRole("row").filter({ hasText: "words has changed tools" })
+      await words.waitFor()
+      const advice = await page.getByText(/^To fix it: /).allTextContents()
+      expect(advice.length).toBeGreaterThan(2)
+      expect(advice.filter((text) => /`|: svc (?:connect|doctor|auth|mcp|logs) |chmod/.test(text))).toEqual([])
+      expect(await link("Settings: typo").getAttribute("href")).toBe("#/servers/typo/settings")
+      expect(await link("Log: broken").getAttribute("href")).toBe("#/servers/broken/log")
+      expect(await seriousFindings(page)).toEqual([])
+      await page.getByRole("button", { name: "Restart broken" }).click()
+      await isSaid(/^broken was restarted, but is now: failed/)
+
+      writeFileSync(key, "secret-of-a-file")
+      await page.getByRole("button", { name: "Read the secrets again" }).click()
+      await svc.said(/filed: connected/)
+      await page.getByRole("button", { name: "Read the secrets again" }).waitFor({ state: "detached" })
+
+      await link("Connect it again: cursor").click()
+      const dialog = page.getByRole("dialog")
+      await dialog.locator(".added", { hasText: "proxy" }).waitFor()
+      expect(await seriousFindings(page)).toEqual([])
+      await dialog.getByRole("button", { name: "Connect Cursor" }).click()
+      await isSaid(/^Cursor is connected/)
+      await dialog.waitFor({ state: "detached" })
+      expect(page.url()).toEndWith("#/clients")
+      expect(Object.keys(JSON.parse(readFileSync(cursor, "utf8")).mcpServers)).toEqual(["svc"])
+      await page.getByRole("button", { name: "Change the connection of Cursor" }).click()
+      await dialog.getByText("Nothing would change", { exact: false }).waitFor()
+      await page.keyboard.press("Escape")
+
+      await admin.show("issues")
+      await words.getByRole("link", { name: "Compare and approve: words" }).click()
+      await page.getByRole("button", { name: "Approve add of words" }).click()
+      await page.getByText("No tool has changed").waitFor()
+
+      await admin.show("issues")
+      writeFileSync(join(svc.folder, "presets.json"), "{")
+      await link("Presets").last().waitFor()
+      writeFileSync(join(svc.folder, "mcp.json"), "{")
+      await link("Undo a change").waitFor()
       expect(await seriousFindings(page)).toEqual([])
       expect(admin.complaints).toEqual([])
     },

@@ -117,6 +117,7 @@ describe("secrets [rest:machine-secrets]", () => {
     expect(readFileSync(join(svc.folder, ".env"), "utf8")).not.toContain("CRM_TOKEN")
     await eventually(async () => ((await api("GET", "/servers/crm")).body as { state: string }).state === "invalid")
     await api("PUT", "/secrets/CRM_TOKEN", { value: "again" })
+    expect((await api("POST", "/secrets/refresh")).body).toEqual(expect.objectContaining({ refreshed: true }))
   })
 
   test.each(["--to=keychain", "a b", "9X"])("a name such as %p is refused", async (name) => {

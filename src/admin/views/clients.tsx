@@ -8,16 +8,23 @@ import { useApp, useStateOf } from "../context.ts"
 import { Copy } from "../copy.tsx"
 import { useLoaded } from "../hooks.ts"
 import { Button, Choice, Empty, Head, StateMark, Table, WhenLoaded } from "../parts.tsx"
-import { linkTo, type Route } from "../router.ts"
+import { goTo, linkTo, type Route } from "../router.ts"
 import type { Client, Preset } from "../types.ts"
 import { clientJson, Tokens } from "./tokens.tsx"
 
-/** The list of clients. `preset` in the route is the preset that a new connection offers. */
+/** The list of clients. In the route, `preset` is what a new connection offers, and `client` is the one to connect. */
 export function ClientsView({ route }: { route: Route }) {
   const { api } = useApp()
   const configuration = useStateOf((state) => state.configuration)
   const [open, setOpen] = useState<Opened>()
   const loaded = useLoaded(async () => (await api.get<{ items: readonly Client[] }>("/clients")).items, [configuration])
+  const { client: wanted, ...query } = route.query
+  const client = loaded.data?.find((one) => one.client === wanted)
+  const shown = open ?? (client && { client, change: "connect" as const })
+  const close = () => {
+    setOpen(undefined)
+    if (wanted !== undefined) goTo(["clients"], query, true)
+  }
   return (
     <>
       <Head title="Clients" />
@@ -52,13 +59,8 @@ export function ClientsView({ route }: { route: Route }) {
       </WhenLoaded>
       <ByAddress preset={route.query.preset ?? ""} />
       <Tokens />
-      {open !== undefined && (
-        <OpenDialog
-          {...open}
-          preset={route.query.preset ?? ""}
-          onClose={() => setOpen(undefined)}
-          onDone={loaded.reload}
-        />
+      {shown !== undefined && (
+        <OpenDialog {...shown} preset={route.query.preset ?? ""} onClose={close} onDone={loaded.reload} />
       )}
     </>
   )
@@ -92,9 +94,17 @@ const ClientTable = ({ caption, clients, onOpen }: ClientTableProps) => (
         draw: (client) => (
           <div class="row">
             {client.state === "connected" ? (
-              <Button label={`Disconnect ${client.title}`} onClick={() => onOpen({ client, change: "disconnect" })}>
-                Disconnect
-              </Button>
+              <>
+                <Button
+                  label={`Change the connection of ${client.title}`}
+                  onClick={() => onOpen({ client, change: "connect" })}
+                >
+                  Change
+                </Button>
+                <Button label={`Disconnect ${client.title}`} onClick={() => onOpen({ client, change: "disconnect" })}>
+                  Disconnect
+                </Button>
+              </>
             ) : (
               !client.state.startsWith("unreadable") && (
                 <Button

@@ -4,7 +4,8 @@ import { useAction, useLoaded } from "../hooks.ts"
 import { Button, countText, Empty, Failure, Head, StateMark, Table } from "../parts.tsx"
 import { linkTo } from "../router.ts"
 import { MissingSecrets } from "../secret-field.tsx"
-import type { Finding, Issue } from "../types.ts"
+import type { Finding, Issue, Server, ServerState } from "../types.ts"
+import { AuthorizeButton, REMEDIES, ServerControls } from "./server.tsx"
 
 /** The issues of the configuration, and what `svc doctor` finds. */
 export function IssuesView() {
@@ -35,18 +36,11 @@ export function IssuesView() {
                   <>
                     <span class="prose-text">{issue.message}</span>
                     <code class="sub">{placeOf(issue, file)}</code>
+                    <div class="row remedies">
+                      <Links links={linksOfIssue(issue, file)} about={issue.server} />
+                    </div>
                   </>
                 ),
-              },
-              {
-                title: "Server",
-                kind: "wide",
-                draw: ({ server }) =>
-                  server === undefined ? (
-                    <span class="soft">–</span>
-                  ) : (
-                    <a href={linkTo(["servers", server])}>{server}</a>
-                  ),
               },
             ]}
           />
@@ -81,6 +75,7 @@ function Checks() {
   const warnings = useStateOf((state) => state.status?.warnings ?? NONE)
   const configuration = useStateOf((state) => state.configuration)
   const servers = useStateOf((state) => state.servers)
+  const file = useStateOf((state) => state.file)
   const loaded = useLoaded(() => api.get<Diagnosis>("/doctor"), [configuration])
   const [busy, run] = useAction()
   const repair = () =>
@@ -88,12 +83,6 @@ function Checks() {
       const { findings } = await api.send<{ findings: readonly { fixed?: boolean }[] }>("POST", "/doctor")
       loaded.reload()
       return `${countText(findings.filter(({ fixed }) => fixed === true).length, "problem")} repaired`
-    })
-  const restart = (name: string) =>
-    run(name, async () => {
-      await api.send("POST", `/servers/${encodeURIComponent(name)}/restart`)
-      loaded.reload()
-      return `${name} was restarted`
     })
   const { checks = [], findings: all = [] } = loaded.data ?? {}
   // The configuration's own issues are above.
@@ -140,43 +129,129 @@ function Checks() {
             {
               title: "What is wrong, and what to do",
               kind: "name",
-              draw: ({ what, why, fix }) => (
+              draw: (finding) => (
                 <>
-                  <span class="prose-text">{what}</span>
-                  <span class="sub">{why}</span>
-                  <span class="sub">To fix it: {fix}</span>
+                  <span class="prose-text">{finding.what}</span>
+                  <span class="sub">{finding.why}</span>
+                  <span class="sub">To fix it: {adviceOf(finding, servers, file)}</span>
+                  <div class="row remedies">
+                    <Links links={linksOf(finding, servers)} about={finding.subject} />
+                    <RunControls finding={finding} onDone={loaded.reload} />
+                  </div>
                 </>
               ),
-            },
-            {
-              title: "Controls",
-              draw: ({ check, subject = "" }) =>
-                check === "clients" ? (
-                  <a class="button" href={linkTo(["clients"])}>
-                    Clients
-                  </a>
-                ) : (
-                  servers.some(({ name }) => name === subject) && (
-                    <div class="row">
-                      <a class="button" href={linkTo(["servers", subject])} aria-label={`Show ${subject}`}>
-                        Show
-                      </a>
-                      <Button
-                        label={`Restart ${subject}`}
-                        isBusy={busy === subject}
-                        onClick={() => void restart(subject)}
-                      >
-                        Restart
-                      </Button>
-                    </div>
-                  )
-                ),
             },
           ]}
         />
       )}
     </section>
   )
+}
+
+/** A link to the view in which a person resolves a problem: its text and its route. */
+type Link = readonly [text: string, path: readonly string[], query?: Readonly<Record<string, string>>]
+
+const Links = ({ links, about }: { links: readonly Link[]; about: string | undefined }) => (
+  <>
+    {links.map(([text, path, query]) => (
+      <a
+        key={text}
+        class="button"
+        href={linkTo(path, query)}
+        aria-label={about === undefined ? undefined : `${text}: ${about}`}
+      >
+        {text}
+      </a>
+    ))}
+  </>
+)
+
+/** Returns where a person resolves an issue of a file; nowhere if only an editor can. */
+function linksOfIssue({ server, severity, file = "" }: Issue, main: string): readonly Link[] {
+  if (server !== undefined) return [["Settings", ["servers", server, "settings"]]]
+  if (/[\\/]presets\.json$/.test(file)) return [["Presets", ["presets"]]]
+  return severity === "error" && (file === "" || file === main) ? [["Undo a change", ["history"]]] : []
+}
+
+const serverOf = ({ subject }: Finding, servers: readonly Server[]): Server | undefined =>
+  servers.find(({ name }) => name === subject)
+
+/** Whether a finding is about tools that have changed, rather than about the state of their server. */
+const isChange = ({ check, severity }: Finding, { instances }: Server): boolean =>
+  check === "servers" && severity === "warning" && instances.some(({ changedTools = [] }) => changedTools.length > 0)
+
+/** Returns where a person resolves a finding. */
+function linksOf(finding: Finding, servers: readonly Server[]): readonly Link[] {
+  const { check, subject = "", fix } = finding
+  if (check === "clients") return [["Connect it again", ["clients"], { client: subject }]]
+  const server = serverOf(finding, servers)
+  if (server === undefined)
+    return check === "limits"
+      ? [
+          ["Presets", ["presets"]],
+          ["Tools", ["tools"]],
+        ]
+      : []
+  const { name, state } = server
+  const settings: Link = ["Settings", ["servers", name, "settings"]]
+  const log: Link = ["Log", ["servers", name, "log"]]
+  switch (check) {
+    case "limits":
+      return hasCommand(fix) ? [["Tools", ["servers", name, "tools"]]] : [["Show", ["servers", name]]]
+    case "protocol":
+      return [log]
+    case "servers":
+      if (isChange(finding, server)) return [["Compare and approve", ["approvals"]]]
+      if (state === "sign-in needed") return []
+      return state === "token needed" || state === "credentials refused" ? [settings] : [log, settings]
+    default:
+      return [settings]
+  }
+}
+
+/** The buttons that start a server again, sign svc in to it, or turn it off. */
+function RunControls({ finding, onDone }: { finding: Finding; onDone(): void }) {
+  const server = useStateOf((state) => serverOf(finding, state.servers))
+  if (server === undefined || !RUN_CHECKS.has(finding.check) || isChange(finding, server)) return null
+  return (
+    <>
+      {server.state === "sign-in needed" && <AuthorizeButton name={server.name} />}
+      <ServerControls server={server} onDone={onDone} />
+    </>
+  )
+}
+
+/** The checks whose findings mean that a server does not run. */
+const RUN_CHECKS: ReadonlySet<string> = new Set(["servers", "commands", "remotes"])
+
+/** Whether a remedy is a command for a terminal. */
+const hasCommand = (fix: string): boolean => /(?:^|`)(?:svc|chmod) /.test(fix)
+
+/** Returns what to do about a finding on this page; the words of `svc doctor` if they name no command. */
+function adviceOf(finding: Finding, servers: readonly Server[], file: string): string {
+  const { check, fix, fixable, what } = finding
+  if (fixable) return "use Repair, above."
+  const server = serverOf(finding, servers)
+  if (!hasCommand(fix)) return server === undefined ? fix : fix.replace(` in ${file}`, " in Settings")
+  switch (check) {
+    case "clients":
+      return "let svc write its entry again; svc shows the change before it makes it."
+    case "protocol":
+      return "look at its log; update the server, or report this to its author."
+    case "remotes":
+      return "correct its address or its headers in Settings."
+    case "limits":
+      if (server === undefined) return "make a preset with the tools that you need, or hide the others."
+      return / names (?:over|with)/.test(what)
+        ? "hide these tools, or let svc shorten their names (svc serve --max-tool-name 64)."
+        : "write descriptions for these tools, or hide them."
+    case "servers":
+      if (server !== undefined && isChange(finding, server))
+        return "compare the old text with the new one, then approve or hide the tools."
+      return REMEDIES[server?.state as ServerState] ?? "the log shows the cause."
+    default:
+      return fix
+  }
 }
 
 /** Returns the location of an issue in the form that editors accept (`file:line:column`), and the path in the document. */

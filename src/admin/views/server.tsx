@@ -68,14 +68,17 @@ export function ServerView({ route }: { route: Route }) {
   )
 }
 
+type ServerControlsProps = { readonly server: Server; onDone?(): void }
+
 /** The buttons to restart, enable and disable a server. */
-export function ServerControls({ server: { name, enabled, instances } }: { server: Server }) {
+export function ServerControls({ server: { name, enabled, instances }, onDone }: ServerControlsProps) {
   const { api } = useApp()
   const [busy, run] = useAction()
   const change = (word: "restart" | "enable" | "disable") =>
     run(word, async () => {
       await api.send("POST", `/servers/${encodeURIComponent(name)}/${word}`)
       const { state, lastError } = await api.get<Server>(`/servers/${encodeURIComponent(name)}`)
+      onDone?.()
       const done = `${name} was ${word === "restart" ? "restarted" : `${word}d`}`
       const text = toneOf(state) === "good" ? `${done}: ${state}` : `${done}, but is now: ${state}`
       if (word === "disable") return `${name}: disabled`
@@ -234,9 +237,9 @@ function Overview({ server }: { server: Server }) {
 }
 
 /** The states in which the log of a server shows the cause. */
-export const HAS_LOG: ReadonlySet<string> = new Set(["failed", "crash-loop", "restarting", "reconnecting"])
+const HAS_LOG: ReadonlySet<string> = new Set(["failed", "crash-loop", "restarting", "reconnecting"])
 /** The states in which a setting of a server is wrong. */
-export const IN_SETTINGS: ReadonlySet<string> = new Set([
+const IN_SETTINGS: ReadonlySet<string> = new Set([
   "invalid",
   "token needed",
   "credentials refused",

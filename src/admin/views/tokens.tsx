@@ -33,7 +33,12 @@ export function Tokens() {
         A token is the password of one client.{" "}
         {isAsked
           ? "svc lets in only clients that send one."
-          : "svc does not ask for one now: it lets in every program on this machine. It asks once it is started with --auth; you can create tokens before."}
+          : "svc does not ask for one now: it lets in every program on this machine. It asks if it is started with "}
+        {!isAsked && (
+          <>
+            <code>svc serve --auth</code>; you can create tokens before.
+          </>
+        )}
       </p>
       <WhenLoaded loaded={loaded}>
         {(tokens) => (
@@ -170,54 +175,53 @@ function NewToken({ names, onDone }: NewTokenProps) {
   const tags = [...new Set(servers.flatMap((server) => server.tags))].sort()
   return (
     <form
+      class="form"
       onSubmit={(event) => {
         event.preventDefault()
         if (!isTaken) void create()
       }}
     >
       <h3>Create a token</h3>
-      <div class="form">
-        <Field
-          label="Name of the token"
-          hint={
-            isTaken
-              ? "Another token has this name: choose another one, or revoke that one first."
-              : "Such as the name of the person or program that will use it."
-          }
-        >
-          {(id, describedBy) => (
-            <input
-              id={id}
-              required
-              maxLength={200}
-              autocomplete="off"
-              spellcheck={false}
-              aria-describedby={describedBy}
-              aria-invalid={isTaken}
-              value={name}
-              onInput={({ currentTarget }) => setName(currentTarget.value)}
-            />
-          )}
-        </Field>
-        <Choice
-          label="Gives access to"
-          isBare={false}
-          value={access}
-          options={[
-            [EVERYTHING, "Everything, also this page"],
-            ...(presets.data ?? []).map((preset) => [`preset ${preset.name}`, `Preset ${preset.name}`] as const),
-            ...tags.map((tag) => [`tag ${tag}`, `Servers with the tag ${tag}`] as const),
-            [METRICS, "Only the metrics, for monitoring"],
-          ]}
-          hint={
-            access === EVERYTHING
-              ? "Whoever has this token can also add servers, which run programs on this machine."
-              : undefined
-          }
-          onChange={setAccess}
-        />
-        <Choice label="Expires" isBare={false} value={expires} options={LIFETIMES} onChange={setExpires} />
-      </div>
+      <Field
+        label="Name of the token"
+        hint={
+          isTaken
+            ? "Another token has this name: choose another one, or revoke that one first."
+            : "Such as the name of the person or program that will use it."
+        }
+      >
+        {(id, describedBy) => (
+          <input
+            id={id}
+            required
+            maxLength={200}
+            autocomplete="off"
+            spellcheck={false}
+            aria-describedby={describedBy}
+            aria-invalid={isTaken}
+            value={name}
+            onInput={({ currentTarget }) => setName(currentTarget.value)}
+          />
+        )}
+      </Field>
+      <Choice
+        label="Gives access to"
+        isBare={false}
+        value={access}
+        options={[
+          [EVERYTHING, "Everything, also this page"],
+          ...(presets.data ?? []).map((preset) => [`preset ${preset.name}`, `Preset ${preset.name}`] as const),
+          ...tags.map((tag) => [`tag ${tag}`, `Servers with the tag ${tag}`] as const),
+          [METRICS, "Only the metrics, for monitoring"],
+        ]}
+        hint={
+          access === EVERYTHING
+            ? "Whoever has this token can also add servers, which run programs on this machine."
+            : undefined
+        }
+        onChange={setAccess}
+      />
+      <Choice label="Expires" isBare={false} value={expires} options={LIFETIMES} onChange={setExpires} />
       {problem !== undefined && <Failure text={problem} />}
       <div class="row">
         <Button kind="primary" type="submit" isBusy={busy !== undefined}>

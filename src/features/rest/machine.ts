@@ -219,6 +219,15 @@ const removeSecret = defineEndpoint({
     (await call.ports.runCommand(["secret", "rm", ...nameOf(call), `--to=${call.query.in}`, "--no-wait"])) as never,
 })
 
+const refreshSecrets = defineEndpoint({
+  method: "POST",
+  path: "/secrets/refresh",
+  summary: "Read all secrets again; svc restarts the servers whose secrets have changed",
+  answer: z.looseObject({ refreshed: z.boolean() }),
+  faults: [],
+  run: async ({ ports }) => (await ports.runCommand(["secret", "refresh"])) as never,
+})
+
 const backups = defineEndpoint({
   method: "GET",
   path: "/backups",
@@ -318,6 +327,7 @@ export const MACHINE_ENDPOINTS: readonly Endpoint[] = [
   secrets,
   setSecret,
   removeSecret,
+  refreshSecrets,
   backups,
   restore,
   tokens,
