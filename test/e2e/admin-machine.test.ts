@@ -88,8 +88,10 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await button("Import 1 server").waitFor()
     const welcomes = await watchTexts(/Welcome to svc/)
     await button("Import 1 server").click()
-    await isSaid(/^1 server imported: echo\. No client is connected to svc yet/)
+    await isSaid(/^1 server imported: echo\. Next, connect a client/)
     await page.getByRole("heading", { name: "Clients", level: 1 }).waitFor()
+    await page.getByText("No client is connected to svc yet", { exact: false }).waitFor()
+    expect(await seriousFindings(page)).toEqual([])
     expect(Object.keys(written())).toEqual(["echo"])
     await admin.show("servers/import")
     await row(/^echo/)
@@ -129,6 +131,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await dialog.locator(".added", { hasText: "proxy" }).waitFor()
     await dialog.getByRole("button", { name: "Connect Cursor" }).click()
     await isSaid(/Cursor is connected/)
+    await page.getByText("No client is connected to svc yet", { exact: false }).waitFor({ state: "detached" })
     await row(/^Cursor/)
       .getByText("connected", { exact: true })
       .waitFor()
@@ -241,6 +244,8 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     expect(await page.getByLabel("Expires").inputValue()).toBe("90d")
     await button("Create the token").click()
     await page.getByText("it cannot show it again", { exact: false }).waitFor()
+    // The form is gone; the focus is on what took its place.
+    expect(await page.evaluate("document.activeElement.textContent")).toContain("it cannot show it again")
     const shown = await page.locator(".copy pre").allTextContents()
     const secret = shown.find((text) => text.startsWith("svc_")) ?? ""
     expect(shown.some((text) => text.includes(`Bearer ${secret}`) && text.includes(`${svc.url}/mcp`))).toBe(true)

@@ -16,6 +16,7 @@ import { clientJson, Tokens } from "./tokens.tsx"
 export function ClientsView({ route }: { route: Route }) {
   const { api } = useApp()
   const configuration = useStateOf((state) => state.configuration)
+  const sessions = useStateOf((state) => state.status?.sessions)
   const [open, setOpen] = useState<Opened>()
   const loaded = useLoaded(async () => (await api.get<{ items: readonly Client[] }>("/clients")).items, [configuration])
   const { client: wanted, ...query } = route.query
@@ -39,6 +40,11 @@ export function ClientsView({ route }: { route: Route }) {
           )
           return (
             <>
+              {sessions === 0 && !clients.some(({ state }) => state === "connected") && (
+                <div class="note notice">
+                  <p>No client is connected to svc yet, so none sees its tools.</p>
+                </div>
+              )}
               {here.length === 0 ? (
                 <Empty>
                   svc found no settings of a client that it knows on this machine. Choose your client below, or enter

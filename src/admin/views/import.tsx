@@ -22,7 +22,7 @@ export function ImportPane() {
       // The list of servers would still be empty, and show how to begin.
       await live.refresh()
       isUsed = await hasClient(api)
-      return `${countText(added.length, "server")} imported: ${added.join(", ")}.${isUsed ? "" : " No client is connected to svc yet, so none sees their tools: connect one here."}`
+      return `${countText(added.length, "server")} imported: ${added.join(", ")}.${isUsed ? "" : " Next, connect a client."}`
     })
     if (isDone) go([isUsed ? "servers" : "clients"])
     else loaded.reload()

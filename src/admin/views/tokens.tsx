@@ -1,5 +1,5 @@
 /** The tokens with which clients get in if svc runs with --auth: create one, whose text is shown once, and revoke them. */
-import { useState } from "preact/hooks"
+import { useLayoutEffect, useRef, useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { Copy } from "../copy.tsx"
 import { useAction, useLoaded } from "../hooks.ts"
@@ -135,6 +135,8 @@ function NewToken({ names, onDone }: NewTokenProps) {
   const [access, setAccess] = useState(EVERYTHING)
   const [expires, setExpires] = useState("90d")
   const [made, setMade] = useState<{ readonly name: string; readonly token: string; readonly isForMetrics: boolean }>()
+  const shown = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => shown.current?.focus(), [made])
   const [busy, run, problem] = useAction("here")
   const isTaken = name.trim() !== "" && names.includes(name.trim())
   const create = () =>
@@ -153,7 +155,7 @@ function NewToken({ names, onDone }: NewTokenProps) {
     })
   if (made !== undefined)
     return (
-      <div class="note good" role="status">
+      <div class="note good" role="status" tabIndex={-1} ref={shown}>
         <div>
           <p>
             <strong>The token {made.name}.</strong> Copy it now: svc keeps no copy, so it cannot show it again.
