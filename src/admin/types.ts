@@ -70,6 +70,8 @@ export type Client = {
   readonly file: string
   /** `connected`, `not connected …`, `no file`, or why the file cannot be read. */
   readonly state: string
+  /** The preset that its entry asks for. */
+  readonly preset?: string
   /** Whether svc can undo its last change of the file. */
   readonly undo?: boolean
 }

@@ -9,6 +9,7 @@
 import { existsSync, statSync } from "node:fs"
 import { CLIENT_ARGS, configuredOptions } from "../commands/client-commands.ts"
 import { openContext } from "../commands/command-context.ts"
+import { flagIn } from "../config/own-service.ts"
 import { secretsOf } from "../config/written-values.ts"
 import {
   agreed,
@@ -353,7 +354,7 @@ async function listClients(context: LocalConfiguration, asJson: boolean): Promis
   const rows = CLIENTS.flatMap((client) =>
     clientFiles(client, clientHost()).map((file) => {
       const target: ClientTarget = { ...file, client }
-      const { state, name } = stateOf(context, target, addresses)
+      const { state, name, preset } = stateOf(context, target, addresses)
       return {
         client,
         title: clientRow(client).title,
@@ -361,6 +362,7 @@ async function listClients(context: LocalConfiguration, asJson: boolean): Promis
         file: file.file,
         state,
         ...(name === undefined ? {} : { name }),
+        ...(preset === undefined ? {} : { preset }),
         ...(changed.has(file.file) ? { undo: true } : {}),
       }
     }),
@@ -400,17 +402,26 @@ function stateOf(
   context: LocalConfiguration,
   target: ClientTarget,
   addresses: readonly string[],
-): { readonly state: string; readonly name?: string } {
+): { readonly state: string; readonly name?: string; readonly preset?: string | undefined } {
   try {
     const found = readTarget(target)
     if (found === undefined) return { state: "no file" }
     const { entries } = found
     const [own] = ownEntries(context.paths, target, entries, addresses)
-    if (own !== undefined) return { state: "connected", name: own.name }
+    if (own !== undefined) return { state: "connected", name: own.name, preset: presetIn(own) }
+    // An entry of this name may be one for an svc that is gone; `svc connect` would replace it.
+    const other = entries.find(({ name }) => name === "svc")
     return {
+      preset: other && presetIn(other),
       state: entries.length === 0 ? "not connected" : `not connected, ${counted(entries.length, "server")} of its own`,
     }
   } catch (error) {
     return { state: `unreadable: ${messageOf(error)}` }
   }
+}
+
+/** Returns the preset that an entry for svc asks for. */
+function presetIn({ server: { args, url } }: ForeignServer): string | undefined {
+  if (typeof url === "string") return URL.parse(url)?.searchParams.get("preset") ?? undefined
+  return flagIn(Array.isArray(args) ? args.map(String) : [], "preset")
 }

@@ -335,7 +335,17 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     const dialog = page.getByRole("dialog")
     await dialog.getByLabel("Tools").selectOption("my-review-set")
     await dialog.locator(".added", { hasText: "my-review-set" }).waitFor()
+    await dialog.getByRole("button", { name: "Connect Cursor" }).click()
+    // A connected client keeps its preset until the person chooses otherwise.
+    await button("Change the connection of Cursor").click()
+    await dialog.getByText(/^Nothing would change/).waitFor()
+    expect(await dialog.getByLabel("Tools").inputValue()).toBe("my-review-set")
     await dialog.getByRole("button", { name: "Cancel" }).click()
+    await button("Undo the last change to Cursor").click()
+    await dialog.getByRole("button", { name: "Undo" }).click()
+    await row(/^Cursor/)
+      .getByText("not connected")
+      .waitFor()
   })
 
   test("what another tab saves meanwhile, and rules that have no box, survive an edit of a preset [admin:presets-edited]", async () => {

@@ -146,12 +146,20 @@ function toneOf(state: string) {
 
 type OpenDialogProps = Opened & { readonly preset: string; onClose(): void; onDone(): void }
 
-function OpenDialog({ client: { client, title }, change, preset: given, onClose, onDone }: OpenDialogProps) {
+function OpenDialog({
+  client: { client, title, preset: present = "" },
+  change,
+  preset: given,
+  ...rest
+}: OpenDialogProps) {
+  const { onClose, onDone } = rest
   const { api } = useApp()
-  const [preset, setPreset] = useState(given)
+  // Without another choice, a client keeps its preset: it must not get more tools by the way.
+  const [preset, setPreset] = useState(given || present)
   const [replace, setReplace] = useState(true)
   const [byAddress, setByAddress] = useState(false)
   const presets = useLoaded(() => api.all<Preset>("/presets"), [])
+  const names = new Set([...(presets.data ?? []).map(({ name }) => name), ...(present === "" ? [] : [present])])
   const path = `/clients/${encodeURIComponent(client)}/${change}`
   if (change !== "connect")
     return (
@@ -186,7 +194,7 @@ function OpenDialog({ client: { client, title }, change, preset: given, onClose,
           label="Tools"
           isBare={false}
           value={preset}
-          options={[["", "All tools"], ...(presets.data ?? []).map(({ name }) => [name, `Preset ${name}`] as const)]}
+          options={[["", "All tools"], ...[...names].map((name) => [name, `Preset ${name}`] as const)]}
           hint={
             presets.data?.length === 0 ? (
               <>

@@ -31,6 +31,7 @@ const clients = defineEndpoint({
         file: z.string(),
         state: z.string().describe("connected, not connected, no file, or why the file cannot be read"),
         name: z.string().optional().describe("The name of svc in the file"),
+        preset: z.string().optional().describe("The preset that the entry asks for"),
         undo: z.boolean().optional().describe("Whether svc has changed the file, and can undo that"),
       }),
     ),
