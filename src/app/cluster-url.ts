@@ -1,13 +1,7 @@
 /** Reads the URL of `--cluster`. No message repeats a part of it that may belong to a password. */
 import { usageError } from "../lib/command-line.ts"
 import { didYouMean } from "../lib/nearest.ts"
-
-export type ClusterUrl = {
-  /** The URL of Redis, with its port, and with user, password and database, if any. */
-  readonly url: string
-  /** The prefix of all keys of this cluster. */
-  readonly prefix: string
-}
+import type { ClusterOptions } from "../serve/cluster.ts"
 
 /**
  * Reads the URL of Redis, and fills in references to variables. `typed`: it comes from the command line, which other users of the
@@ -17,7 +11,7 @@ export function readClusterUrl(
   text: string,
   typed: boolean,
   env: Readonly<Record<string, string | undefined>>,
-): ClusterUrl {
+): Omit<ClusterOptions, "address"> {
   const name = typed ? "--cluster" : "SVC_CLUSTER"
   const filled = text.replace(/\$\{(\w+)\}/g, (_, variable: string) => {
     const value = env[variable]

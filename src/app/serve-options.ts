@@ -9,9 +9,10 @@ import { LOG_LEVELS } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { HEALTH_LEVELS } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
+import type { ClusterOptions } from "../serve/cluster.ts"
 import { DEFAULT_PORT } from "../serve/default-address.ts"
 import type { ServerOptions } from "../serve/server.ts"
-import { type ClusterUrl, readClusterUrl } from "./cluster-url.ts"
+import { readClusterUrl } from "./cluster-url.ts"
 import { CONFIG_ARGS } from "./config-paths.ts"
 
 type Given = ReturnType<typeof readOptions>
@@ -324,12 +325,7 @@ export type ServeOptions = Omit<
   readonly loopback: boolean
   readonly tls: { readonly cert: string; readonly key: string } | undefined
   /** The state that this replica shares with others; undefined for a single svc. */
-  readonly cluster:
-    | (ClusterUrl & {
-        /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
-        readonly address: string | undefined
-      })
-    | undefined
+  readonly cluster: ClusterOptions | undefined
   readonly allowedHosts: readonly string[]
 }
 

@@ -19,6 +19,16 @@ import type { OpenStream } from "./http-exchange.ts"
 import type { McpDeps, SessionHomes } from "./mcp.ts"
 import type { Listening, ServerDeps } from "./server.ts"
 
+/** The state that the replicas share, and the place of this one. */
+export type ClusterOptions = {
+  /** The URL of Redis, with its port, and with user, password and database, if any. */
+  readonly url: string
+  /** The prefix of all keys of this cluster. */
+  readonly prefix: string
+  /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
+  readonly address: string | undefined
+}
+
 /** This replica of a cluster. */
 export type Cluster = { readonly [Name in "forward" | "leaving" | "listTasks"]: NonNullable<McpDeps[Name]> } & {
   /** The host and port of the shared state. */
@@ -67,10 +77,7 @@ export type Cluster = { readonly [Name in "forward" | "leaving" | "listTasks"]: 
 type ServerPlaces = NonNullable<GatewayDeps["leases"]> & {
   /** Returns a plan as this replica runs it. Servers that are new in it get their owner a moment later. */
   place(plan: Plan): Plan
-  /**
-   * Returns the milliseconds after which no process of a server may run here, unless the lease is renewed first; undefined if
-   * this replica does not have its lease and has not lost it.
-   */
+  /** Returns the milliseconds after which no process of a server may run here, unless its lease is renewed. */
   graceFor(id: string): number | undefined
 }
 

@@ -13,7 +13,14 @@ import { version } from "../../lib/version.ts"
 import type { ClusterFacts } from "../../report/health.ts"
 import type { Gauges } from "../../report/metrics.ts"
 import type { SharedStateProblem } from "../../report/shared-state.ts"
-import type { Cluster, ClusterSessions, ClusterTokens, LeavingParts, LeavingTimes } from "../../serve/cluster.ts"
+import type {
+  Cluster,
+  ClusterOptions,
+  ClusterSessions,
+  ClusterTokens,
+  LeavingParts,
+  LeavingTimes,
+} from "../../serve/cluster.ts"
 import type { Forward } from "../../serve/elsewhere.ts"
 import type { Leaving, SessionHomes } from "../../serve/mcp.ts"
 import type { ServerDeps } from "../../serve/server.ts"
@@ -49,15 +56,6 @@ import { createSharedRateLimit } from "./shared-rate-limit.ts"
 import { createSharedSecrets } from "./shared-secrets.ts"
 import { createSharedSessions } from "./shared-sessions.ts"
 import type { SharedState } from "./shared-state.ts"
-
-type ClusterOptions = {
-  /** The URL of Redis. */
-  readonly url: string
-  /** The prefix of all keys of this cluster. */
-  readonly prefix: string
-  /** The URL at which the others reach this replica, if it is configured. */
-  readonly address: string | undefined
-}
 
 /** The log, and where its redactor learns secrets. */
 type ClusterLog = { readonly log: Log; followSecrets(sources: readonly (() => readonly string[])[]): void }
