@@ -183,7 +183,8 @@ async function finish(context: LocalConfiguration, args: Args, done: Done): Prom
   print(args.json === true, report(rows, connections, connected, outcomes, problems), () =>
     [
       ...connected.map(({ target, planned: { name, replaced, kept } }) => {
-        const names = (entries: readonly { readonly name: string }[]) => entries.map((one) => one.name).join(", ")
+        const names = (entries: readonly { readonly name: string }[]) =>
+          entries.map((one) => visible(one.name || '""')).join(", ")
         const gone = replaced.length === 0 ? "" : `, in place of ${names(replaced)}`
         const left = [...kept, ...besideOf(target, rows)]
         const stays = left.length === 0 ? "" : `; the client still starts ${names(left)} itself`

@@ -40,6 +40,10 @@ test("what a killed connect left is undone, and removed by the next connect, ser
   writeFileSync(list, JSON.stringify({ connections: [{ ...first, digest: "" }] }))
   expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
   expect([readFileSync(file, "utf8"), JSON.parse(readFileSync(list, "utf8"))]).toEqual([CURSOR, { connections: [] }])
+  // Also after the change was undone, with which svc forgets the file.
+  leave()
+  await svc("doctor", "--fix", "--yes")
+  expect(remaining()).toEqual([])
 })
 
 test("a client that only starts commands, and --stdio, get svc proxy for this configuration [connect:formats]", async () => {

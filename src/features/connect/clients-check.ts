@@ -11,7 +11,7 @@ import { readTexts } from "../../store/documents.ts"
 import { decodeText, readRegularFile, removeAll } from "../../store/files.ts"
 import { type Paths, standardDirectory } from "../../store/paths.ts"
 import type { Params } from "../../wire/message.ts"
-import { CLIENTS, type ClientName, clientFiles, clientRow } from "./clients.ts"
+import { CLIENTS, type ClientHost, type ClientName, clientFiles, clientRow } from "./clients.ts"
 import { findClientTemporaries } from "./connections.ts"
 import { deadAddress } from "./dead-address.ts"
 import { isSvc, presetsIn, readForeignServers, servedEntries } from "./import.ts"
@@ -24,17 +24,23 @@ export const clientsCheck: DoctorCheck = {
 
 // ---
 
+/** Returns where clients keep their files; those of projects are not checked. */
+function hostOf({ context: { baseWorld } }: Installation): ClientHost {
+  const { home, platform, parent: env } = baseWorld
+  return { platform, home, cwd: home, env, exists: existsSync }
+}
+
 /** Finds servers that both a client and svc start, and clients' entries for svc that lead nowhere. */
 async function checkClients(installation: Installation): Promise<readonly Finding[]> {
   const { context, specs } = installation
   const { endpoint, url } = (await statusIfAnswered(context)) ?? {}
   const addresses = [endpoint, url].flatMap((one) => one ?? [])
   const world = context.world()
-  const { home, platform, parent: env } = context.baseWorld
+  const host = hostOf(installation)
   const config = readTexts(context.paths).config() ?? ""
   const seen = new Set<string>()
   const found = CLIENTS.map(async (client): Promise<readonly Finding[]> => {
-    const [{ file }] = clientFiles(client, { platform, home, cwd: home, env, exists: existsSync })
+    const [{ file }] = clientFiles(client, host)
     // Editions of a client may share a file.
     if (seen.has(file) || !existsSync(file)) return []
     seen.add(file)
@@ -65,8 +71,10 @@ async function checkClients(installation: Installation): Promise<readonly Findin
 }
 
 /** Finds copies of clients' files that killed processes have left. */
-function leftCopies({ context: { paths }, clock }: Installation): readonly Finding[] {
-  const files = findClientTemporaries(paths, clock.now())
+function leftCopies(installation: Installation): readonly Finding[] {
+  const { paths } = installation.context
+  const known = CLIENTS.map((client) => clientFiles(client, hostOf(installation))[0].file)
+  const files = findClientTemporaries(paths, installation.clock.now(), known)
   if (files.length === 0) return []
   return [
     {

@@ -56,15 +56,16 @@ export async function removeConnections(
 }
 
 /**
- * Returns the temporary files that killed processes of svc have left: beside the files of clients that svc has changed, and
- * beside their backups. They are copies of these files. `now` is in milliseconds since the epoch.
+ * Returns the temporary files that killed processes of svc have left: beside the files of clients that svc has changed and
+ * `others`, whose change was undone since, and beside their backups. They are copies of these files. `now` is in milliseconds
+ * since the epoch.
  */
-export function findClientTemporaries(paths: Paths, now: number): readonly string[] {
+export function findClientTemporaries(paths: Paths, now: number, others: readonly string[] = []): readonly string[] {
   const isAbandoned = (path: string) => {
     const found = lstatSync(path, { throwIfNoEntry: false })
     return found?.isFile() === true && now - found.mtimeMs > ABANDONED_MS
   }
-  const beside = [...changedFiles(paths)].flatMap((file) => {
+  const beside = [...new Set([...changedFiles(paths), ...others])].flatMap((file) => {
     try {
       return temporariesOf(file)
     } catch {
