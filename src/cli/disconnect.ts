@@ -14,7 +14,7 @@ import {
   linkOf,
   ownOrDeadEntries,
   placeOf,
-  planUndo,
+  planUndoOrAdvise,
   readTarget,
   restoredText,
   targetOf,
@@ -83,7 +83,7 @@ export async function undoLast(
   args: Readonly<Record<string, unknown>>,
 ): Promise<number> {
   const connection = lastConnection(context.paths, target)
-  const plan = planUndo(connection, readText(connection.file))
+  const plan = planUndoOrAdvise(connection, readText(connection.file))
   const entries = readForeignServers(plan.now, target.file)
   const restored = restoredText(plan)
   const before = restored === undefined ? [] : readForeignServers(restored, target.file)

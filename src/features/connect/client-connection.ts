@@ -265,11 +265,7 @@ type PlannedUndo = {
 export function planUndo(change: ClientConnection, now: string | undefined): PlannedUndo {
   const { file, backup, digest, places } = change
   const bytes = readBackup(change)
-  if (now === undefined)
-    throw new RequestError(
-      "conflict",
-      `${file} is gone, so there is nothing to undo${bytes === undefined ? "" : `; ${copyText(backup)}`}`,
-    )
+  if (now === undefined) throw new RequestError("conflict", `${file} is gone, so there is nothing to undo`)
   if (backup !== null && bytes === undefined)
     throw new RequestError(
       "conflict",
@@ -280,12 +276,19 @@ export function planUndo(change: ClientConnection, now: string | undefined): Pla
   const left = (path: Path, value: unknown) =>
     places.some((place) => isSameValue(place.path, path) && place.digest === digestOf(value))
   const paths = places.map(({ path }) => path)
+  const { text, isWhole } = revertEdits(copy, now, file, paths, left)
+  return { now, before: text, keeps: isWhole ? undefined : (backup ?? undefined) }
+}
+
+/** Plans the undo of a change as `planUndo` does. The error also says what to do, and where the copy of the file is. */
+export function planUndoOrAdvise(change: ClientConnection, now: string | undefined): PlannedUndo {
   try {
-    const { text, isWhole } = revertEdits(copy, now, file, paths, left)
-    return { now, before: text, keeps: isWhole ? undefined : (backup ?? undefined) }
+    return planUndo(change, now)
   } catch (error) {
-    if (backup === null || !(error instanceof RequestError)) throw error
-    throw new RequestError(error.fault, `${error.message}; ${copyText(backup)}`, undefined, { cause: error })
+    if (!(error instanceof RequestError) || readBackup(change) === undefined) throw error
+    const copy = copyText(change.backup)
+    const advice = now === undefined ? `; ${copy}: copy it back, and undo again` : `, and undo again; ${copy}`
+    throw new RequestError(error.fault, `${error.message}${advice}`, undefined, { cause: error })
   }
 }
 

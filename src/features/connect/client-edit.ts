@@ -68,10 +68,7 @@ export function revertEdits(
   const original = before === undefined ? {} : readClientDocument(before, file)
   for (const path of paths)
     if (!isOurs(path, valueIn(current, path)) && !isSameValue(valueIn(current, path), valueIn(original, path)))
-      throw new RequestError(
-        "conflict",
-        `${path.join(".")} in ${file} has been changed since; remove it from the file, and undo again`,
-      )
+      throw new RequestError("conflict", `${path.join(".")} in ${file} has been changed since: remove it from the file`)
   const edits = paths.map((path) => ({ path, value: valueIn(original, path) }))
   const text = editClientDocument(now, file, edits)
   if (before === undefined || edits.every(({ value }) => value === undefined)) return { text, isWhole: true }

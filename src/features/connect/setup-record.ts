@@ -18,8 +18,8 @@ import { contentionError, lockDocuments, SCHEMA_FILE } from "../../store/documen
 import { makePrivateFolder, readBytes, readText, removeAll, replaceFile, replaceState } from "../../store/files.ts"
 import { ownName, type Paths } from "../../store/paths.ts"
 import { readDocuments, type WrittenDocuments } from "../../store/transaction.ts"
-import { asOneChange, keptCopy, planUndo, undo } from "./client-connection.ts"
-import { readConnections } from "./connections.ts"
+import { asOneChange, keptCopy, planUndoOrAdvise, undo } from "./client-connection.ts"
+import { readConnections, removeConnections } from "./connections.ts"
 
 /** One run of `svc setup`. */
 export type SetupRecord = z.infer<typeof recordSchema>
@@ -76,7 +76,13 @@ export async function undoSetup(paths: Paths, record: SetupRecord, clock: Clock)
     const [first, ...later] = readConnections(paths).filter((one) => one.file === file && one.time >= record.time)
     if (first === undefined) continue
     try {
-      const plan = planUndo(asOneChange([first, ...later]), readText(file))
+      const text = readText(file)
+      // A file that did not exist before, and that the person has removed, is as it was.
+      if (text === undefined && first.backup === null) {
+        await removeConnections(paths, [first, ...later], clock)
+        continue
+      }
+      const plan = planUndoOrAdvise(asOneChange([first, ...later]), text)
       await undo(paths, [first, ...later], plan)
       notes.push(...keptCopy(plan).map((note) => `${file}: ${note}`))
       restored.push(file)
