@@ -25,6 +25,7 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
     "cli/connect.ts",
     "cli/disconnect.ts",
     "cli/mcp-add-json.ts",
+    "cli/preset-clients.ts",
     "cli/setup.ts",
     // It undoes the changes of clients' files.
     "cli/uninstall.ts",

@@ -4,7 +4,6 @@ import type { ContextOffer } from "../app/offered-texts.ts"
 import { readResultBudget } from "../app/serve-options.ts"
 import { selectServers } from "../catalog/selection.ts"
 import { NOT_APPROVED, presetIncludes } from "../catalog/view-rules.ts"
-import { configuredOptions } from "../commands/client-commands.ts"
 import { CONTEXT_ARGS, notRunning, openContext, repeated } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { parseDocument } from "../config/document.ts"
@@ -22,9 +21,6 @@ import type { PresetConfig } from "../config/schema.ts"
 import { readSections } from "../config/sections.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
-import { filesWithPreset, placeOf } from "../features/connect/client-connection.ts"
-import { svcAddresses } from "../features/connect/client-endpoint.ts"
-import { clientRow } from "../features/connect/clients.ts"
 import { systemClock } from "../lib/clock.ts"
 import { type CommandGroup, readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
@@ -39,6 +35,7 @@ import { defaultAddress } from "../serve/default-address.ts"
 import { type LocalConfiguration, runningStatus } from "../serve/local-configuration.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 import { isObject } from "../wire/message.ts"
+import { orphanWarnings } from "./preset-clients.ts"
 import { tokensOf } from "./tokens.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the preset", valueHint: "preset" } as const
@@ -130,7 +127,7 @@ const change = (
   args: Record<string, ArgDef>,
   edit: (preset: string, args: Readonly<Record<string, unknown>>, rawArgs: readonly string[]) => Edit,
   done: string,
-  warningsOf: (context: LocalConfiguration, preset: string) => Promise<readonly string[]> = async () => [],
+  warnings: readonly ((context: LocalConfiguration, preset: string) => Promise<readonly string[]>)[] = [],
 ): CommandDef => ({
   meta: { name, description: about },
   args: { preset: NAME, ...args, ...CONTEXT_ARGS, ...FOLLOW_ARGS },
@@ -139,19 +136,11 @@ const change = (
     const preset = String(args.preset)
     const changed = await editPresets(context.paths, edit(preset, args, rawArgs), systemClock)
     for (const warning of filterWarnings(context, text(args.filter))) say(`warning: ${warning}`)
-    const warnings = await warningsOf(context, preset)
-    return finishChange(context, args, { result: { preset, changed }, done: `${done} ${preset}`, warnings })
+    const found = await Promise.all(warnings.map((find) => find(context, preset)))
+    const about = { result: { preset, changed }, done: `${done} ${preset}`, warnings: found.flat() }
+    return finishChange(context, args, about)
   },
 })
-
-/** Names the clients whose entry selects a preset that is gone: svc refuses them. */
-async function orphans(context: LocalConfiguration, preset: string): Promise<readonly string[]> {
-  const addresses = await svcAddresses(context, configuredOptions)
-  return filesWithPreset(context.paths, preset, addresses).map(
-    (target) =>
-      `${clientRow(target.client).title} asks svc for the preset ${preset} and gets nothing now (${placeOf(target)}); \`svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"}\` connects it to all servers, or to another preset with --preset`,
-  )
-}
 
 const toolsOf = (args: Readonly<Record<string, unknown>>): ToolListing | undefined =>
   args.tools === undefined ? undefined : readOptions(args, {}).choice("tools", TOOL_LISTINGS, "all")
@@ -209,7 +198,7 @@ export const preset: CommandGroup = {
       },
       run: ({ args }) => approve(openContext(args), String(args.preset), args),
     },
-    delete: change("delete", "Delete a preset", {}, (name) => deletePreset(name), "deleted", orphans),
+    delete: change("delete", "Delete a preset", {}, (name) => deletePreset(name), "deleted", [orphanWarnings]),
     list: {
       meta: { name: "list", description: "List the presets" },
       args: CONTEXT_ARGS,

@@ -1,0 +1,15 @@
+/** The clients that a deletion of a preset leaves without servers, for `svc preset`. */
+import { configuredOptions } from "../commands/client-commands.ts"
+import { filesWithPreset, placeOf } from "../features/connect/client-connection.ts"
+import { svcAddresses } from "../features/connect/client-endpoint.ts"
+import { clientRow } from "../features/connect/clients.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
+
+/** Returns a warning for each client whose entry selects a preset that is gone: svc refuses it. */
+export async function orphanWarnings(context: LocalConfiguration, preset: string): Promise<readonly string[]> {
+  const addresses = await svcAddresses(context, configuredOptions)
+  return filesWithPreset(context.paths, preset, addresses).map(
+    (target) =>
+      `${clientRow(target.client).title} asks svc for the preset ${preset} and gets nothing now (${placeOf(target)}); \`svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"}\` connects it to all servers, or to another preset with --preset`,
+  )
+}
