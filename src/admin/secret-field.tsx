@@ -83,8 +83,8 @@ function ReadAgain() {
   return (
     <>
       <p>
-        svc could not read a secret; <a href={linkTo(["issues"])}>Issues</a> says why. Once that is mended, let svc read
-        it again.
+        svc could not read at least one secret; <a href={linkTo(["issues"])}>Issues</a> says why. Fix the cause, then
+        let svc read the secrets again.
       </p>
       <Button isBusy={busy !== undefined} onClick={() => void read()}>
         Read the secrets again

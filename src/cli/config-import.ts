@@ -154,7 +154,7 @@ function notImported(names: readonly string[], isDryRun: boolean): string {
 function chosenOf(rows: readonly ImportRow[], names: readonly string[]): readonly ImportRow[] {
   const known = rows.map(({ name }) => name)
   const unknown = names.find((name) => !known.includes(name))
-  if (unknown !== undefined) throw unknownNameError("server", unknown, known)
+  if (unknown !== undefined) throw unknownNameError("server to import", unknown, known)
   return names.length === 0 ? rows : rows.filter(({ name }) => names.includes(name))
 }
 

@@ -296,7 +296,7 @@ async function entryName(
   if (isTaken)
     throw new RequestError(
       "conflict",
-      `${target.file} has another server named ${name}; choose another name with \`svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"} --name NAME\`, or remove it first`,
+      `${target.file} has another server named ${name}; choose another name with \`svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"} --name NAME\`, or remove that server first`,
     )
   return name
 }

@@ -10,6 +10,6 @@ export async function orphanWarnings(context: LocalConfiguration, preset: string
   const addresses = await svcAddresses(context, configuredOptions)
   return filesWithPreset(context.paths, preset, addresses).map(
     (target) =>
-      `${clientRow(target.client).title} asks svc for the preset ${preset} and gets nothing now (${placeOf(target)}); \`svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"}\` connects it to all servers, or to another preset with --preset`,
+      `${clientRow(target.client).title} (${placeOf(target)}) still asks for the preset ${preset}, so it now gets nothing from svc; \`svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"}\` gives it all servers, and \`--preset NAME\` another preset`,
   )
 }

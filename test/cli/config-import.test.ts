@@ -40,7 +40,7 @@ test("servers of all scopes are imported: equal ones once, different ones with t
   expect(chosen.stdout).toContain("\nwould import files-2, slow; ")
   expect(await svc("config", "import", "--only", "memori", "--yes")).toMatchObject({
     code: 64,
-    stderr: expect.stringContaining("no server is named memori; did you mean memory?"),
+    stderr: expect.stringContaining("no server to import is named memori; did you mean memory?"),
   })
   const done = await svc("config", "import", "--project", "--yes")
   expect(done.stdout).toContain("imported files, memory, files-2, slow")

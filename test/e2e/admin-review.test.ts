@@ -134,7 +134,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
       await svc.said(/filed: connected/)
       await page.getByRole("button", { name: "Read the secrets again" }).waitFor({ state: "detached" })
 
-      await link("Connect it again: cursor").click()
+      await link("Connect the client: cursor").click()
       const dialog = page.getByRole("dialog")
       await dialog.locator(".added", { hasText: "proxy" }).waitFor()
       expect(await seriousFindings(page)).toEqual([])

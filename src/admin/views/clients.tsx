@@ -42,7 +42,7 @@ export function ClientsView({ route }: { route: Route }) {
             <>
               {sessions === 0 && !clients.some(({ state }) => state === "connected") && (
                 <div class="note notice">
-                  <p>No client is connected to svc yet, so none sees its tools.</p>
+                  <p>No client is connected to svc, so no client can use svc's tools.</p>
                 </div>
               )}
               {here.length === 0 ? (
@@ -147,7 +147,7 @@ function toneOf(state: string) {
 type OpenDialogProps = Opened & { readonly preset: string; onClose(): void; onDone(): void }
 
 function OpenDialog({
-  client: { client, title, preset: present = "" },
+  client: { client, title, state, preset: present = "" },
   change,
   preset: given,
   ...rest
@@ -161,6 +161,7 @@ function OpenDialog({
   const presets = useLoaded(() => api.all<Preset>("/presets"), [])
   const names = new Set([...(presets.data ?? []).map(({ name }) => name), ...(present === "" ? [] : [present])])
   const path = `/clients/${encodeURIComponent(client)}/${change}`
+  const isConnected = state === "connected"
   if (change !== "connect")
     return (
       <ChangeDialog
@@ -181,11 +182,11 @@ function OpenDialog({
     )
   return (
     <ChangeDialog
-      title={`Connect ${title} to svc`}
-      action={`Connect ${title}`}
+      title={isConnected ? `Change the connection of ${title}` : `Connect ${title} to svc`}
+      action={isConnected ? "Change" : `Connect ${title}`}
       path={path}
       body={{ replace, address: byAddress, ...(preset === "" ? {} : { preset }) }}
-      done={`${title} is connected. Restart it if it does not show the tools at once.`}
+      done={`${isConnected ? `The connection of ${title} was changed` : `${title} is connected`}. Restart ${title} if it does not show the tools at once.`}
       onClose={onClose}
       onDone={onDone}
     >
@@ -260,7 +261,10 @@ function ByAddress({ preset }: { preset: string }) {
         :
       </p>
       <Copy text={url} label="the address" />
-      <p>Or add this to its JSON{needsToken && ", with a token from below in place of TOKEN"}:</p>
+      <p>
+        Or add this to its JSON
+        {needsToken && ", and replace TOKEN with the client's token (you can create one below)"}:
+      </p>
       <Copy text={clientJson(url, needsToken ? "TOKEN" : undefined)} label="the JSON" />
     </section>
   )

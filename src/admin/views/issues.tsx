@@ -133,7 +133,7 @@ function Checks() {
                 <>
                   <span class="prose-text">{finding.what}</span>
                   <span class="sub">{finding.why}</span>
-                  <span class="sub">To fix it: {adviceOf(finding, servers, file)}</span>
+                  <span class="sub">{adviceOf(finding, servers, file)}</span>
                   <div class="row remedies">
                     <Links links={linksOf(finding, servers)} about={finding.subject} />
                     <RunControls finding={finding} onDone={loaded.reload} />
@@ -183,7 +183,7 @@ const isChange = ({ check, severity }: Finding, { instances }: Server): boolean 
 /** Returns where a person resolves a finding. */
 function linksOf(finding: Finding, servers: readonly Server[]): readonly Link[] {
   const { check, subject = "", fix } = finding
-  if (check === "clients") return [["Connect it again", ["clients"], { client: subject }]]
+  if (check === "clients") return [["Connect the client", ["clients"], { client: subject }]]
   const server = serverOf(finding, servers)
   if (server === undefined)
     return check === "limits"
@@ -230,27 +230,32 @@ const hasCommand = (fix: string): boolean => /(?:^|`)(?:svc|chmod) /.test(fix)
 /** Returns what to do about a finding on this page; the words of `svc doctor` if they name no command. */
 function adviceOf(finding: Finding, servers: readonly Server[], file: string): string {
   const { check, fix, fixable, what } = finding
-  if (fixable) return "use Repair, above."
+  const toFix = (text: string) => `To fix it: ${text}`
+  if (fixable) return toFix("use Repair, above.")
   const server = serverOf(finding, servers)
-  if (!hasCommand(fix)) return server === undefined ? fix : fix.replace(` in ${file}`, " in Settings")
+  if (!hasCommand(fix)) return toFix(server === undefined ? fix : fix.replace(` in ${file}`, " in Settings"))
   switch (check) {
     case "clients":
-      return "let svc write its entry again; svc shows the change before it makes it."
+      return toFix("connect the client with the button below; svc shows the change to its settings before it makes it.")
     case "protocol":
-      return "look at its log; update the server, or report this to its author."
+      return toFix("look at its log; update the server, or report this to its author.")
     case "remotes":
-      return "correct its address or its headers in Settings."
+      return toFix("correct its address or its headers in Settings.")
     case "limits":
-      if (server === undefined) return "make a preset with the tools that you need, or hide the others."
-      return / names (?:over|with)/.test(what)
-        ? "hide these tools, or let svc shorten their names (svc serve --max-tool-name 64)."
-        : "write descriptions for these tools, or hide them."
+      if (server === undefined) return toFix("make a preset with the tools that you need, or hide the others.")
+      if (/ names (?:over|with)/.test(what))
+        return toFix("hide these tools, or let svc shorten their names (svc serve --max-tool-name 64).")
+      return toFix(
+        / of their input schema/.test(what)
+          ? "hide these tools if your model API refuses them."
+          : "write a short description for each of these tools, or hide them.",
+      )
     case "servers":
       if (server !== undefined && isChange(finding, server))
-        return "compare the old text with the new one, then approve or hide the tools."
-      return REMEDIES[server?.state as ServerState] ?? "the log shows the cause."
+        return toFix("compare the old text with the new one, then approve or hide the tools.")
+      return REMEDIES[server?.state as ServerState] ?? "Find the cause in the log, and correct it."
     default:
-      return fix
+      return toFix(fix)
   }
 }
 

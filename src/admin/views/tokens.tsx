@@ -30,13 +30,13 @@ export function Tokens() {
     <section class="panel">
       <h2>Tokens</h2>
       <p>
-        A token is the password of one client.{" "}
-        {isAsked
-          ? "svc lets in only clients that send one."
-          : "svc does not ask for one now: it lets in every program on this machine. It asks if it is started with "}
-        {!isAsked && (
+        A token is like a password for one client.{" "}
+        {isAsked ? (
+          "svc accepts only clients that send one."
+        ) : (
           <>
-            <code>svc serve --auth</code>; you can create tokens before.
+            svc does not require tokens now: every client that can reach it can use it. To require them, start svc with{" "}
+            <code>svc serve --auth</code>; you can create tokens beforehand.
           </>
         )}
       </p>
@@ -110,8 +110,11 @@ function accessOf({ tags = [], presets = [], metricsOnly }: Token): string {
     ...(presets.length === 0 ? [] : [`preset ${presets.join(", ")}`]),
     ...(tags.length === 0 ? [] : [`tag ${tags.join(", ")}`]),
   ]
-  return limits.length === 0 ? "everything, also this page" : limits.join("; ")
+  return limits.length === 0 ? "everything, including this page" : limits.join("; ")
 }
+
+/** Matches the names of this machine that only itself can reach. */
+const LOOPBACK = /^(?:localhost|127\.[\d.]+|\[::1\])$/
 
 /** The values of the field for the access: a preset and a tag follow their word. */
 const EVERYTHING = "everything"
@@ -158,16 +161,20 @@ function NewToken({ names, onDone }: NewTokenProps) {
       <div class="note good" role="status" tabIndex={-1} ref={shown}>
         <div>
           <p>
-            <strong>The token {made.name}.</strong> Copy it now: svc keeps no copy, so it cannot show it again.
+            <strong>The token {made.name}.</strong> Copy it now: svc stores only a hash of it, and does not show it
+            again.
           </p>
           <Copy text={made.token} label="the token" />
           {!made.isForMetrics && endpoint !== undefined && (
             <>
-              <p>For a client with settings in JSON, this is the whole entry:</p>
+              <p>If the client's settings are JSON, add this entry:</p>
               <Copy text={clientJson(endpoint, made.token)} label="the entry" />
-              <p class="soft">
-                On another machine, put the address of this machine in place of {new URL(endpoint).hostname}.
-              </p>
+              {LOOPBACK.test(new URL(endpoint).hostname) && (
+                <p class="soft">
+                  For a client on another machine, svc must listen beyond this machine (<code>svc serve --host</code>);
+                  then replace {new URL(endpoint).hostname} with the address of this machine.
+                </p>
+              )}
             </>
           )}
           <Button onClick={() => setMade(undefined)}>I have stored it</Button>
@@ -188,7 +195,7 @@ function NewToken({ names, onDone }: NewTokenProps) {
         label="Name of the token"
         hint={
           isTaken
-            ? "Another token has this name: choose another one, or revoke that one first."
+            ? "A token with this name exists. Choose a different name, or revoke that token first."
             : "Such as the name of the person or program that will use it."
         }
       >
@@ -211,7 +218,7 @@ function NewToken({ names, onDone }: NewTokenProps) {
         isBare={false}
         value={access}
         options={[
-          [EVERYTHING, "Everything, also this page"],
+          [EVERYTHING, "Everything, including this page"],
           ...(presets.data ?? []).map((preset) => [`preset ${preset.name}`, `Preset ${preset.name}`] as const),
           ...tags.map((tag) => [`tag ${tag}`, `Servers with the tag ${tag}`] as const),
           [METRICS, "Only the metrics, for monitoring"],

@@ -292,13 +292,13 @@ export function planUndoOrAdvise(change: ClientConnection, now: string | undefin
   }
 }
 
-const copyText = (backup: string | null): string => `as it was before, it is still in ${backup}`
+const copyText = (backup: string | null): string => `its earlier version is still in ${backup}`
 
 /** Returns the texts that say which copy of a file stays after an undo. */
 export const keptCopy = ({ keeps }: PlannedUndo): readonly string[] =>
   keeps === undefined
     ? []
-    : [`the file was edited since, so its own entries are back without their comments; ${copyText(keeps)}`]
+    : [`the file was edited since, so the client's own entries are back without their comments; ${copyText(keeps)}`]
 
 /** Returns the text of a file after a planned undo; undefined if there is none then. */
 export const restoredText = ({ before }: PlannedUndo): string | undefined =>

@@ -504,7 +504,7 @@ function translated(text: string, { dollars }: Form, notes: string[]): string {
 }
 
 const OUTSIDE_NOTE =
-  "svc does not read files, the keychain or commands for an imported server; `svc mcp edit` writes such a reference"
+  "svc does not read files, the keychain or commands for an imported server; to add such a reference, use `svc mcp edit`"
 /** Matches the beginning of a reference with a scheme of svc that is not escaped. */
 const OUTSIDE = /(?<!\$)((?:\$\$)*)\$\{(?=(?:keychain|file|cmd):)/g
 const WORKSPACE = /\$\{workspaceFolder(?::[^{}]{0,200})?\}/

@@ -31,7 +31,7 @@ const clients = defineEndpoint({
         file: z.string(),
         state: z.string().describe("connected, not connected, no file, or why the file cannot be read"),
         name: z.string().optional().describe("The name of svc in the file"),
-        preset: z.string().optional().describe("The preset that the entry asks for"),
+        preset: z.string().optional().describe("The preset that the entry for svc selects"),
         undo: z.boolean().optional().describe("Whether svc has changed the file, and can undo that"),
       }),
     ),
@@ -133,7 +133,7 @@ const importServers = defineEndpoint({
       .array(z.string().regex(/^\P{Cc}+$/u, "must be the name of a server"))
       .min(1)
       .optional()
-      .describe("Import only the servers with these names in the answer that the person has seen (default: all)"),
+      .describe("Import only the servers with these names in the answer of `GET /import` (default: all)"),
     client: CLIENT,
     projects: z.boolean().default(false).describe(PROJECTS),
   }),
@@ -272,17 +272,17 @@ const LISTED = z.string().regex(/^[^\p{Cc},]{1,200}$/u, "must be a name without 
 const createToken = defineEndpoint({
   method: "POST",
   path: "/tokens",
-  summary: "Create a token for a client; only this answer has its text",
+  summary: "Create a token for a client; only this answer contains the token itself",
   description:
-    "As `svc auth token create`. Without `presets`, `tags` and `metricsOnly`, the token gives access to all servers and to REST. A svc without --auth asks for no tokens.",
+    "As `svc auth token create`. Without `presets`, `tags` or `metricsOnly`, the token gives access to all servers and to REST. svc requires tokens only if it runs with `--auth`.",
   body: z.strictObject({
     name: z
       .string()
       .regex(/^[^\p{Cc}]{1,200}$/u, "must be a name")
       .describe("Such as the name of its user; no other token may have it"),
-    presets: z.array(LISTED).max(100).default([]).describe("Bind its holder to these presets"),
-    tags: z.array(LISTED).max(100).default([]).describe("Limit it to servers with one of these tags"),
-    metricsOnly: z.boolean().default(false).describe("Limit it to reading /metrics"),
+    presets: z.array(LISTED).max(100).default([]).describe("Bind the token to these presets"),
+    tags: z.array(LISTED).max(100).default([]).describe("Limit the token to servers with one of these tags"),
+    metricsOnly: z.boolean().default(false).describe("Limit the token to reading /metrics"),
     expires: z
       .string()
       .regex(/^\w{1,20}$/, "must be a duration, such as 30d")
@@ -293,7 +293,7 @@ const createToken = defineEndpoint({
   answer: z.looseObject({
     id: z.string(),
     name: z.string(),
-    token: z.string().describe("The secret; svc keeps only a hash of it, and cannot show it again"),
+    token: z.string().describe("The token itself; svc stores only a hash of it, and cannot show it again"),
     warnings: z.array(z.string()),
   }),
   faults: ["invalid_params", "not_found", "conflict"],

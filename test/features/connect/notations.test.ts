@@ -159,7 +159,7 @@ const ROWS: readonly Row[] = [
     text: { mcpServers: { a: { ...x, args: ["${file:/etc/passwd}", "$${cmd:id}", "$$${cmd:id}"] } } },
     servers: { a: { ...x, args: ["$${file:/etc/passwd}", "$$$${cmd:id}", "$$$$$${cmd:id}"] } },
     notes: [
-      "svc does not read files, the keychain or commands for an imported server; `svc mcp edit` writes such a reference",
+      "svc does not read files, the keychain or commands for an imported server; to add such a reference, use `svc mcp edit`",
     ],
   },
   {
