@@ -84,7 +84,7 @@ export type RestPorts = {
   /** Counts the tokens of tools; an empty map if that is not possible now. */
   readonly countTokens: CountTokens
   /** Returns the servers in a text that a person has pasted. Rejects with a typed error if there is none. */
-  readPasted(text: string): Promise<readonly ReadServer[]>
+  readPasted?(text: string): Promise<readonly ReadServer[]>
   /** The calls since REST was first used. */
   readonly history: CallHistory
   readonly questions: Questions

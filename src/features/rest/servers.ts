@@ -113,12 +113,12 @@ const paste = defineEndpoint({
   }),
   faults: ["invalid_params"],
   async run({ ports, body: { text } }) {
-    const found = await ports.readPasted(text).catch((error: unknown) => {
+    const found = await ports.readPasted?.(text).catch((error: unknown) => {
       if (error instanceof ConfigError) throw new RequestError("invalid_params", error.message)
       throw error
     })
     return {
-      items: found.map(({ name, server, isTemplate, notes, problem }) => ({
+      items: (found ?? []).map(({ name, server, isTemplate, notes, problem }) => ({
         name,
         server: { ...server },
         template: isTemplate,
