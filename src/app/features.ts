@@ -1,6 +1,6 @@
 /**
  * The features of a running svc. Each is imported here when it is on, and fills ports of the core: other files of app/ that need a
- * feature take it from here.
+ * feature take it from here. A port is filled from a list, so that a feature goes with the lines that name it.
  */
 import { existsSync } from "node:fs"
 import { hostname } from "node:os"
@@ -87,7 +87,6 @@ export function openOwnFeatures(
 ): OwnFeatures {
   const folder = paths && join(paths.directory, ownName("results", paths))
   const results = openResults(resultBudget, { paths, folder, ttl, persist, replica }, (text) => log.warn(text))
-  // Lists, so that a feature goes with the lines that name it.
   const sizes: readonly ReportedSizes[] = [results.sizes]
   const closing: readonly (() => Promise<void>)[] = [results.close]
   const toolFinder = openFinder(agent, systemClock)

@@ -110,7 +110,12 @@ export const token: CommandDef = {
           say(`${describeToken(made)}: store it now; svc does not show it again`)
           for (const warning of warnings) say(`warning: ${warning}`)
         }
-        const followed = await followChange(context, args, `created token ${made.id}`)
+        // The token exists and has been printed: an error in its place would lose it for a program.
+        const followed = await followChange(context, args, `created token ${made.id}`).catch((error: unknown) => {
+          if (!(error instanceof UnavailableError)) throw error
+          say(`warning: ${error.message}`)
+          return undefined
+        })
         if (args.replace === true) warnIfAway(followed?.away)
         if (args.json !== true && !metricsOnly) say(await snippet(context))
         return 0

@@ -305,8 +305,9 @@ async function remoteOf(
   transport: unknown,
   headers: Readonly<Record<string, string>>,
 ): Promise<RemoteServer> {
-  const looks: readonly (() => Promise<RemoteServer | string>)[] = [() => findRemote(url, headers, fetch, say)]
-  const found = typeof transport === "string" ? undefined : await looks[0]?.()
+  // A list, so that the feature goes with the line that names it.
+  const finders: readonly (() => Promise<RemoteServer | string>)[] = [() => findRemote(url, headers, fetch, say)]
+  const found = typeof transport === "string" ? undefined : await finders[0]?.()
   return typeof found === "object" ? found : typed({ url: addressOf(found ?? url) })
 }
 

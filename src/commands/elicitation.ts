@@ -1,5 +1,4 @@
 /** Answers a server's elicitation at the terminal. client: Elicitation. */
-
 import { RequestError } from "../lib/errors.ts"
 import { say } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"

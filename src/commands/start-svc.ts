@@ -1,5 +1,4 @@
 /** Starts svc for a command, and waits until it serves. */
-
 import { delay, systemClock } from "../lib/clock.ts"
 import { ConfigError, codesOf, UnavailableError } from "../lib/errors.ts"
 import { callControl } from "../serve/control-socket.ts"

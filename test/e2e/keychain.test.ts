@@ -133,6 +133,9 @@ test.skipIf(NO_KEYCHAIN)(
     expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ storedIn: "keychain" })])
     await eventually(async () => (await listed()).includes("missing_svc_one"))
     expect(readFileSync(seen, "utf8")).toBe("canary-of-rest")
+    const removed = await fetch(`${running.url}/api/v1/secrets/NOBODYS?in=keychain`, { method: "DELETE", headers })
+    expect([removed.status, await removed.json()]).toEqual([200, expect.objectContaining({ applied: true })])
+    await running.said("missing keeps running in its last valid form")
 
     expect((await svc(["secret", "rm", "MY_KEY"])).code).toBe(0)
     expect((await svc(["secret", "list"])).stdout).not.toContain("MY_KEY")

@@ -152,6 +152,10 @@ describe("tokens [rest:tokens]", () => {
   test.each([
     [{ name: "" }, 400],
     [{ name: "a\0b" }, 400],
+    [{ name: " " }, 400],
+    [{ name: "a\u202eb" }, 400],
+    [{ name: "a", presets: [] }, 400],
+    [{ name: "a", tags: [] }, 400],
     [{ name: "a", tags: ["x,y"] }, 400],
     [{ name: "a", expires: "soon" }, 400],
     [{ name: "a", expires: "--json" }, 400],

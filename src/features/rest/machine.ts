@@ -130,8 +130,9 @@ const importServers = defineEndpoint({
   body: z.strictObject({
     digest: z.string().min(1),
     only: z
-      .array(z.string().regex(/^\P{Cc}+$/u, "must be the name of a server"))
+      .array(z.string().regex(/^\P{Cc}{1,200}$/u, "must be the name of a server"))
       .min(1)
+      .max(500)
       .optional()
       .describe("Import only the servers with these names in the answer of `GET /import` (default: all)"),
     client: CLIENT,
@@ -186,6 +187,9 @@ const secrets = defineEndpoint({
 /** Where svc stores secrets itself. */
 const STORED_IN = z.enum([".env", "keychain"]).default(".env")
 
+/** Returns the flags for the place of a secret. svc watches `.env`, but must be told to read the keychain again. */
+const placeFlags = (place: string): readonly string[] => [`--to=${place}`, ...(place === ".env" ? ["--no-wait"] : [])]
+
 const setSecret = defineEndpoint({
   method: "PUT",
   path: "/secrets/{name}",
@@ -199,8 +203,7 @@ const setSecret = defineEndpoint({
   faults: ["invalid_params"],
   run: async (call) =>
     (await call.ports.runCommand(
-      // svc watches .env; a value in the keychain, it must be told to read.
-      ["secret", "set", ...nameOf(call), `--to=${call.body.in}`, ...(call.body.in === ".env" ? ["--no-wait"] : [])],
+      ["secret", "set", ...nameOf(call), ...placeFlags(call.body.in)],
       call.body.value,
     )) as never,
 })
@@ -217,7 +220,7 @@ const removeSecret = defineEndpoint({
   }),
   faults: ["invalid_params", "not_found"],
   run: async (call) =>
-    (await call.ports.runCommand(["secret", "rm", ...nameOf(call), `--to=${call.query.in}`, "--no-wait"])) as never,
+    (await call.ports.runCommand(["secret", "rm", ...nameOf(call), ...placeFlags(call.query.in)])) as never,
 })
 
 const refreshSecrets = defineEndpoint({
@@ -278,10 +281,10 @@ const createToken = defineEndpoint({
   body: z.strictObject({
     name: z
       .string()
-      .regex(/^[^\p{Cc}]{1,200}$/u, "must be a name")
+      .regex(/^(?=.*\S)[^\p{Cc}\p{Cf}]{1,200}$/u, "must be a name")
       .describe("Such as the name of its user; no other token may have it"),
-    presets: z.array(LISTED).max(100).default([]).describe("Bind the token to these presets"),
-    tags: z.array(LISTED).max(100).default([]).describe("Limit the token to servers with one of these tags"),
+    presets: z.array(LISTED).min(1).max(100).optional().describe("Bind the token to these presets"),
+    tags: z.array(LISTED).min(1).max(100).optional().describe("Limit the token to servers with one of these tags"),
     metricsOnly: z.boolean().default(false).describe("Limit the token to reading /metrics"),
     expires: z
       .string()
@@ -297,7 +300,7 @@ const createToken = defineEndpoint({
     warnings: z.array(z.string()),
   }),
   faults: ["invalid_params", "not_found", "conflict"],
-  run: async ({ ports, body: { name, presets, tags, metricsOnly, expires } }) =>
+  run: async ({ ports, body: { name, presets = [], tags = [], metricsOnly, expires } }) =>
     (await ports.runCommand([
       ...["auth", "token", "create", `--name=${name}`],
       ...(presets.length === 0 ? [] : [`--preset=${presets.join(",")}`]),
