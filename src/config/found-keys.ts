@@ -63,7 +63,7 @@ export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): 
         found.push({ path: ["args", index], start: 0, end: word.length, name: flag })
       else if (head !== "" && isKey(name, word.slice(head.length)))
         found.push({ path: ["args", index], start: head.length, end: word.length, name })
-      else {
+      else if (!(isValue && isPublic(flag, word)) && !isPublic(name, word.slice(head.length))) {
         const password = isContainer ? undefined : (passwordOf(flag, word) ?? passwordBesideUser(words, index))
         if (password === undefined) within(["args", index], word)
         else found.push({ path: ["args", index], start: password, end: word.length, name: "password" })
@@ -116,19 +116,36 @@ const isKey = (name: string, value: string): boolean =>
   (isSecretName(name) &&
     !isAbout(name, value) &&
     !isPublic(name, value) &&
+    !(PUBLIC_KEY_NAME.test(name) && !/private|^sk[-_]|:\/\//i.test(value)) &&
     isOpen(value) &&
     !HARMLESS.test(value.trim())) ||
   isHexKey(name, value)
 
-/** Whether a value is a public key or an address by its name: its letters are as random as those of a key. */
+/** Whether a value is a public key or an address by its name and its form: its letters are as random as those of a key. */
 const isPublic = (name: string, value: string): boolean =>
-  PUBLIC_NAME.test(name) && !/private|^sk[-_]|:\/\//i.test(value)
+  (PUBLIC_KEY_NAME.test(name) || ADDRESS_NAME.test(name)) &&
+  !/secret|private|passw/i.test(name) &&
+  PUBLIC_FORM.test(value.trim()) &&
+  !SECRET_FORM.test(value)
 
-const PUBLIC_NAME = /(?:^|[_-])(?:(?:public|publishable)[_-]?keys?|pubkey|addr(?:ess)?|contract)$/i
+const PUBLIC_KEY_NAME = /(?:^|[_-])(?:(?:public|publishable)[_-]?keys?|pubkey)$/i
+const ADDRESS_NAME = /(?:^|[_-])(?:addr(?:ess)?|contract)$/i
 
-/** Whether the value of `-k` is a key: a program may also have this flag without a value, or with an expression. */
+/**
+ * The forms of public keys and addresses: hexadecimal digits, bech32, base58, `pk_…`, a key of 32 or 65 bytes or in DER, in base64, an account
+ * of Stellar or TON, the key of a page, a host and its port.
+ */
+const PUBLIC_FORM =
+  /^(?:0x[\da-fA-F]{40}|(?:0x)?(?:0[2-4])?(?:[\da-fA-F]{64}|[\da-fA-F]{128})|[a-z]{1,12}1[02-9ac-hj-np-z]{38,100}|[1-9A-HJ-NP-Za-km-z]{32,48}|(?:[A-Za-z]{1,8}[-_])?(?:pk|PK|[A-Za-z]{0,8}(?:pub|PUB)(?:[kK]|lic|lishable)?)[-_.][\w.-]{8,512}|[\w+/-]{43}=|B[\w-]{86}=?|M(?:II[A-Z][A-Za-z]jANBgkqhkiG9w0B|IGfMA0GCSqGSIb3DQEB|FkwEwYHKoZIzj0C|HYwEAYHKoZIzj0C|CowBQYDK2V)[\w+/-]{24,2048}={0,2}|G[A-Z2-7]{55}|[EU]Q[\w-]{46}|6L[\w-]{38}|(?:[A-Za-z\d-]{1,63}\.){0,8}[A-Za-z\d-]{1,63}:\d{2,5})$/
+/** Keys of services and accounts that have such a form too. */
+const SECRET_FORM = /^(?:[a-z]{0,12}sec1|AC|SK|BSA|EAA|AKIA|ASIA|[A-Za-z]{2,6}[0-9a-f]{32,64}$)/
+
+/** Whether the value of `-k` is a key: a program may also have this flag without a value, or with an expression, a name or an identifier. */
 const isShortKey = (flag: string, word: string): boolean =>
-  flag === "-k" && (HEX.test(word) || (/^[\w-]{20,512}$/.test(word) && (word.match(/[A-Za-z]\d/g)?.length ?? 0) >= 3))
+  flag === "-k" &&
+  (HEX.test(word) ||
+    (/^[\w-]{20,512}$/.test(word) && isRandom(word)) ||
+    (/^[a-z\d]{20,512}$/.test(word) && hasDigits(word)))
 
 /** Whether a value in hexadecimal digits is a key by its name. Under another name it is a commit, a checksum or an identifier. */
 const isHexKey = (name: string, value: string): boolean =>
@@ -166,7 +183,7 @@ const USER = /^[a-z]{1,12}$/i
 
 /** Values that are no keys: switches, small numbers, words for nothing, files, addresses without credentials, placeholders. */
 const HARMLESS =
-  /^(?:|true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|oauth2?|bearer|basic|\d{1,5}|~?\.{0,2}[\\/][^\s]*|[a-z]:[\\/][^\s]*|https?:\/\/[^\s@?]*|op:\/\/\S*|<[^>]*>|\[[^\]]*\]|(?:your|my|the)[-_ ][\w -]*|(?:replace|insert|enter|put|paste|add)[-_ ](?:me|this|with|your|the|here)(?:[-_ ][\w -]*)?|(?:[a-z][a-z0-9]{0,11}[-_]){0,4}(?:x{4,64}|\.{3}|…|\*{3,64})|[x*.•…]+|\$\$\{[^}]*\}|\{\{.*\}\})$/i
+  /^(?:|true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|oauth2?|bearer|basic|\d{1,5}|~?\.{0,2}[\\/][^\s]*|[a-z]:[\\/][^\s]*|https?:\/\/[^\s@?]*|op:\/\/\S*|<[^>]*>|\[[^\]]*\]|(?:your|my|the)[-_ ][\w -]*|(?:replace|insert|enter|put|paste|add)[-_ ](?:me|this|here|(?:me|this|here|with|your)[-_ ](?:[a-z]{1,16}[-_ ]){0,5}(?:(?:api)?key|token|secret|password|passphrase|credential|pat|value)s?(?:[-_ ]here)?)|(?:[a-z][a-z0-9]{0,11}[-_]){0,4}(?:x{4,64}|\.{3}|…|\*{3,64})|[x*.•…]+|\$\$\{[^}]*\}|\{\{.*\}\})$/i
 
 /** Whether a text has no reference, and is not empty. */
 const isOpen = (text: string): boolean => text !== "" && !/(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/.test(text)
@@ -201,9 +218,9 @@ function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name"
   return [...known, ...inHex].toSorted((one, other) => one.start - other.start)
 }
 
-/** Certificates, public keys, and names of resources: all but private keys in their forms. */
+/** Certificates, public keys, and names of resources. What else stands between such lines may be a private key. */
 const PUBLIC =
-  /-----BEGIN (?![A-Z ]{0,40}PRIVATE)[A-Z0-9 ]{1,40}-----(?:(?!-----)[\s\S]){0,16384}-----END [A-Z0-9 ]{1,40}-----|(?<![\w-])(?:ssh-[a-z\d]{2,16}|ecdsa-sha2-nistp\d{3}) AAAA[\w+/]{16,2048}={0,2}|(?<![\w-])arn:aws[\w-]{0,16}:[\w:/.*-]{1,512}/g
+  /-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}(?:CERTIFICATE(?: REQUEST| V\d)?|PUBLIC KEY(?: BLOCK)?|CRL|PARAMETERS|PKCS7|CMS|PGP SIGNATURE)-----(?:(?!-----)[\s\S]){0,16384}-----END [A-Z0-9 ]{1,40}-----|(?<![\w-])(?:ssh-[a-z\d]{2,16}|ecdsa-sha2-nistp\d{3}) AAAA[\w+/]{16,2048}={0,2}|(?<![\w-])arn:aws[\w-]{0,16}:[\w:/.*-]{1,512}/g
 
 /** Whether a text is an object of JSON in base64 without any key in it. */
 function isPlainJson(text: string): boolean {
@@ -239,8 +256,8 @@ const PREFIXED_HEX = /^[a-z]{1,8}[-_][0-9a-f]{32,64}$/i
 const AFTER_VERSION = /(?<=^https?:\/\/[^/]{1,256}\/v\d\/)[\w-]{24,128}(?=\/?$)/g
 const MCP_ADDRESS = /^https?:\/\/mcp\.|\/(?:mcp|sse)(?:\/|$)/i
 /** Whether a text has lower-case and capital letters and three digits behind a letter: a word with a date has none. */
-const isRandom = (text: string): boolean =>
-  /[a-z]/.test(text) && /[A-Z]/.test(text) && (text.match(/[A-Za-z]\d/g)?.length ?? 0) >= 3
+const isRandom = (text: string): boolean => /[a-z]/.test(text) && /[A-Z]/.test(text) && hasDigits(text)
+const hasDigits = (text: string): boolean => (text.match(/[A-Za-z]\d/g)?.length ?? 0) >= 3
 
 /**
  * Returns where the password of `-u USER:PASSWORD` begins in an argument, also of `-uUSER:PASSWORD` and `--user=USER:PASSWORD`; undefined if it

@@ -33,7 +33,7 @@ const WORDS: readonly string[] = [
 
 /** Words that are harmless in most texts (`duplicate key: 7`, `private: true`) but name a secret as part of a variable. */
 const IN_NAMES: readonly string[] = [
-  "(?<!mon|tur|hoc|don|joc|hot)key(?!board|word|map|note|frame|cloak|space|stroke|bind|pad)",
+  "(?<!mon|tur|hoc|don|joc|(?<!s)hot)key(?!board|word|map|note|frame|cloak|space|stroke|bind|pad)",
   "private$",
   "mnemonic",
   "(?:seed|recovery|backup)[_-]?(?:phrase|words)",
