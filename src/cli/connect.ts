@@ -275,7 +275,7 @@ const editsOf = (
 ): readonly ClientEdit[] => [
   { path: entryPath(client, name, found?.value), value: clientEntry(client, withToken(endpoint, token)) },
   ...replaced.map(({ path }): ClientEdit => ({ path, value: undefined })),
-  ...listEdits(found?.value, name, true),
+  ...listEdits(found?.value, [name], true),
 ]
 
 /**

@@ -43,6 +43,7 @@ export const disconnect: CommandDef = {
     const own = (await ownOrDeadEntries(context.paths, target, entries, addresses)).filter(
       ({ name }) => args.name === undefined || name === args.name,
     )
+    const names = own.map(({ name }) => name)
     const { title } = clientRow(target.client)
     const place = placeOf(target)
     const about = {
@@ -50,16 +51,17 @@ export const disconnect: CommandDef = {
       scope: target.scope,
       file: target.file,
       target: linkOf(target)?.target,
-      removed: own.map(({ name }) => name),
+      removed: names,
     }
     if (own.length === 0 || found === undefined) {
       print(args.json === true, { ...about, changed: false }, () => `${title} is not connected to svc (${place})`)
       return 0
     }
-    const edits = own.flatMap(({ path, name }): readonly ClientEdit[] => [
-      { path, value: undefined },
-      ...listEdits(found.value, name, false),
-    ])
+    // The last first: removing one entry of a list moves those after it.
+    const edits: readonly ClientEdit[] = [
+      ...own.toReversed().map(({ path }) => ({ path, value: undefined })),
+      ...listEdits(found.value, names, false),
+    ]
     const tokens = own.flatMap(({ path }) => tokenIn(valueIn(found.value, path)) ?? [])
     const diff = formatEdits(found.text, target.file, edits, secretsOf(found.entries))
     const notes = tokens.length === 0 ? [] : ["svc revokes its token"]

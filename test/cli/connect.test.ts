@@ -345,3 +345,53 @@ test("svc is in the lists of the servers that Gemini CLI starts while it is conn
   for (const _ of [1, 2]) await svc("connect", "gemini", "--undo", "--yes")
   expect(now()).toBe(written('"a"', '"b", "svc"'))
 })
+
+test.each([
+  ["disconnect", { allowed: ["svc", "github"] }, { allowed: ["github"] }],
+  ["connect", { excluded: ["svc", "other"] }, { excluded: ["other"] }],
+])(
+  "the undo of `svc %s` beside later edits keeps the other servers of a list [connect:lists] [connect:undo]",
+  async (word, mcp, changed) => {
+    const lists = (value: object) => JSON.stringify(value).replaceAll(",", ", ")
+    const written = (theme: string) =>
+      `{\n  "theme": "${theme}",\n  "mcp": ${lists(mcp)}, // mine\n  "mcpServers": {\n    "svc": { "command": "svc", "args": ["proxy"] }\n  }\n}\n`
+    const file = ".gemini/settings.json"
+    const folder = clientHome({ [file]: written("light") })
+    const svc = commandsIn(folder)
+    const now = () => readFileSync(join(folder, file), "utf8")
+    await svc(word, "gemini", "--yes")
+    expect(now()).toContain(`"mcp": ${lists(changed)}, // mine`)
+    writeFileSync(join(folder, file), now().replace("light", "dark"))
+    expect((await svc("connect", "gemini", "--undo", "--yes")).code).toBe(0)
+    expect(now()).toBe(written("dark"))
+  },
+)
+
+test("an undo refuses a list that was edited since [connect:lists] [connect:undo]", async () => {
+  const file = ".gemini/settings.json"
+  const folder = clientHome({
+    [file]: '{ "mcp": { "allowed": ["svc", "a"] }, "mcpServers": { "svc": { "command": "svc", "args": ["proxy"] } } }',
+  })
+  const svc = commandsIn(folder)
+  await svc("disconnect", "gemini", "--yes")
+  const edited = readFileSync(join(folder, file), "utf8").replace('"a"', '"a", "b"')
+  writeFileSync(join(folder, file), edited)
+  const { stderr } = await svc("connect", "gemini", "--undo", "--yes")
+  expect([stderr, readFileSync(join(folder, file), "utf8")]).toEqual([
+    expect.stringContaining("mcp.allowed in "),
+    edited,
+  ])
+})
+
+test("disconnect removes all entries for svc from a list, and their names [connect:lists]", async () => {
+  const own = (name: string) => ({ name, command: "svc", args: ["proxy"] })
+  const mine = { name: "mine", command: "x" }
+  const mcp = { allowed: ["svc", "svc2", "mine"] }
+  const file = ".gemini/settings.json"
+  const folder = clientHome({ [file]: JSON.stringify({ mcp, mcpServers: [own("svc"), mine, own("svc2"), mine] }) })
+  await commandsIn(folder)("disconnect", "gemini", "--yes")
+  expect(JSON.parse(readFileSync(join(folder, file), "utf8"))).toEqual({
+    mcp: { allowed: ["mine"] },
+    mcpServers: [mine, mine],
+  })
+})

@@ -210,10 +210,10 @@ export async function writeEdits(
   const { backup } = copy
   const about = { client, scope, file, time, ...copy }
   // Before the file is written, so that the change can be undone also if svc is killed now.
-  const wantedPlaces = edits.map(({ path, value }) => ({ path: [...path], digest: digestOf(value) }))
+  const wanted = readClientDocument(wantedText, file)
   try {
     const digest = sha256(wantedText, "hex")
-    await addConnection(paths, { ...about, digest, places: wantedPlaces }, systemClock)
+    await addConnection(paths, { ...about, digest, places: placesIn(wanted, edits) }, systemClock)
   } catch (error) {
     if (backup !== null) removeAll([backup])
     throw error
@@ -232,9 +232,9 @@ export async function writeEdits(
     throw error
   }
   const written = readClientDocument(after, file)
-  const places = edits.map(({ path }) => ({ path: [...path], digest: digestOf(valueIn(written, path)) }))
+  const places = placesIn(written, edits)
   // A client's own command may have written more than the edits: then an undo must not restore the whole file.
-  const digest = isSameValue(written, readClientDocument(wantedText, file)) ? sha256(after, "hex") : ""
+  const digest = isSameValue(written, wanted) ? sha256(after, "hex") : ""
   // If the disk is full now, the values can still be undone, but not byte for byte.
   await replaceConnection(paths, { ...about, digest, places }, systemClock).catch(() => undefined)
   return backup
@@ -391,6 +391,16 @@ export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
 /** Whether an entry for svc may be of the configuration in a directory: the command may name another one. */
 function isOfDirectory({ args }: Params, directory: string): boolean {
   return [undefined, directory].includes(flagIn(Array.isArray(args) ? args.map(String) : [], "config-dir"))
+}
+
+/** Returns the places of edits in a document after them. A list is one place: the indices of its members do not last. */
+function placesIn(document: Params, edits: readonly ClientEdit[]): ClientConnection["places"] {
+  const places = edits.map(({ path }) => {
+    const list = path.findIndex((key) => typeof key === "number")
+    const place = list < 0 ? [...path] : path.slice(0, list)
+    return { path: place, digest: digestOf(valueIn(document, place)) }
+  })
+  return places.filter(({ path }, at) => at === places.findIndex((one) => isSameValue(one.path, path)))
 }
 
 function isWithin(folder: string, path: string): boolean {

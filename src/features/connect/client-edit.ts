@@ -137,7 +137,7 @@ function editOnce(text: string, file: string, edit: ClientEdit): string {
   if (isSameValue(valueIn(before, edit.path), edit.value)) return text
   requireSections(before, file, edit.path)
   const format = formatOf(file)
-  if (format === "json") return setAt(text, edit.path, edit.value, file)
+  if (format === "json") return editJson(text, edit, valueIn(before, edit.path), file)
   const edited = format === "toml" ? editToml(text, edit) : editYaml(text, edit)
   const after = edited === undefined ? undefined : parsed(edited, PARSERS[format])
   const others = (document: Params) => without(document, edit.path)
@@ -150,6 +150,21 @@ function editOnce(text: string, file: string, edit: ClientEdit): string {
     return edited
   const entry = edit.value === undefined ? `remove ${edit.path.join(".")}` : `set ${edit.path.join(".")}`
   throw new RequestError("conflict", `${file} is written in a form that svc cannot edit safely; ${entry} by hand`)
+}
+
+/** Sets a value of JSON. The members of a list that stay keep their form and comments. */
+function editJson(text: string, { path, value }: ClientEdit, old: unknown, file: string): string {
+  if (!Array.isArray(old) || !Array.isArray(value)) return setAt(text, path, value, file)
+  let kept = 0
+  const removed = old.flatMap((item: unknown, at): readonly number[] => {
+    const stays = kept < value.length && isSameValue(item, value[kept])
+    if (stays) kept++
+    return stays ? [] : [at]
+  })
+  const shorter = removed.reduceRight((changed, at) => setAt(changed, [...path, at], undefined, file), text)
+  return value
+    .slice(kept)
+    .reduce<string>((changed, item, at) => setAt(changed, [...path, kept + at], item, file), shorter)
 }
 
 /** Throws a RequestError (conflict) if what is around a value is no object or list that can have it: the edit would replace it. */

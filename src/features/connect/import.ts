@@ -140,22 +140,20 @@ export function servedEntries(
 }
 
 /**
- * Returns the edits of the lists beside a client's servers that let the client start the server `name` (`isOn`), or that take
- * its name away again.
+ * Returns the edits of the lists beside a client's servers that let the client start servers by their names (`isOn`), or that
+ * take their names away again. Each edit is of a whole list: the place of a member in it does not last.
  */
-export function listEdits(document: unknown, name: string, isOn: boolean): readonly ClientEdit[] {
-  const listsAt = (paths: readonly Path[]) =>
-    paths.flatMap((path) => {
+export function listEdits(document: unknown, names: readonly string[], isOn: boolean): readonly ClientEdit[] {
+  const edits = (paths: readonly Path[], changed: (list: readonly unknown[]) => readonly unknown[]) =>
+    paths.flatMap((path): readonly ClientEdit[] => {
       const list = valueIn(document, path)
-      return Array.isArray(list) ? [{ path, list, at: list.indexOf(name) }] : []
+      const value = Array.isArray(list) ? changed(list) : list
+      return isDeepStrictEqual(value, list) ? [] : [{ path, value }]
     })
-  const remove = ({ path, at }: { readonly path: Path; readonly at: number }): readonly ClientEdit[] =>
-    at < 0 ? [] : [{ path: [...path, at], value: undefined }]
-  if (!isOn) return listsAt(ALLOWED).flatMap(remove)
-  const added = listsAt(ALLOWED).flatMap(({ path, list, at }): readonly ClientEdit[] =>
-    at < 0 ? [{ path: [...path, list.length], value: name }] : [],
-  )
-  return [...added, ...listsAt(EXCLUDED).flatMap(remove)]
+  const without = (list: readonly unknown[]) => list.filter((one) => !names.some((name) => name === one))
+  if (!isOn) return edits(ALLOWED, without)
+  const withNames = (list: readonly unknown[]) => [...list, ...names.filter((name) => !list.includes(name))]
+  return [...edits(ALLOWED, withNames), ...edits(EXCLUDED, without)]
 }
 
 /** Returns the names of the sections within a section. */
