@@ -316,7 +316,9 @@ export function asOneChange(changes: readonly [ClientConnection, ...ClientConnec
     return next === undefined || (copy !== undefined && sha256(decodeText(copy), "hex") === change.digest)
   })
   const digest = isUnbroken ? (changes.at(-1)?.digest ?? "") : ""
-  return { ...first, digest, places: changes.flatMap(({ places }) => places) }
+  // Of each place, the last change says what svc left there.
+  const places = new Map(changes.flatMap(({ places }) => places.map((place) => [JSON.stringify(place.path), place])))
+  return { ...first, digest, places: [...places.values()] }
 }
 
 /** Carries out a planned undo of changes of a file, and forgets them. */

@@ -11,6 +11,7 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { asOneChange } from "../../../src/features/connect/client-connection.ts"
 import {
   addConnection,
   backUpClientFile,
@@ -77,4 +78,20 @@ test("only old temporary files of files that svc has changed, and of their backu
   symlinkSync(plain, join(client, ".mcp.json.aaaaaaaaaaaa.tmp"))
   expect(findClientTemporaries(paths, clock.now()).toSorted()).toEqual(left.toSorted())
   rmSync(folder, { recursive: true })
+})
+
+test("several changes as one name each place once, as svc left it last [connect:undo]", () => {
+  const about = { client: "gemini", scope: "user", file: "/f", time: "", backup: null, digest: "x" } as const
+  const [list, entry] = [
+    ["mcp", "allowed"],
+    ["mcpServers", "svc"],
+  ] as const
+  const change = (...places: [readonly string[], string | null][]) => ({
+    ...about,
+    places: places.map(([path, digest]) => ({ path: [...path], digest })),
+  })
+  expect(asOneChange([change([list, "1"], [entry, "2"]), change([list, "3"]), change([list, "4"])])).toEqual({
+    ...change([list, "4"], [entry, "2"]),
+    digest: "",
+  })
 })
