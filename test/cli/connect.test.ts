@@ -117,6 +117,21 @@ test("an undo brings back the servers of a client whose entry for svc was remove
   expect(Object.keys(mcpServers).sort()).toEqual(["files", "other"])
 })
 
+test("an undo brings back the entry that svc replaced, after an edited one was removed by hand [connect:undo]", async () => {
+  const original = '{ "mcpServers": { "svc": { "command": "svc", "args": ["proxy", "--preset", "old"] } } }'
+  const folder = clientHome({ ".cursor/mcp.json": original })
+  const file = join(folder, ".cursor/mcp.json")
+  const svc = commandsIn(folder)
+  await svc("connect", "cursor", "--no-stdio", "--yes")
+  writeFileSync(file, readFileSync(file, "utf8").replace("/mcp", "/mcp?preset=mine"))
+  expect((await svc("connect", "cursor", "--undo", "--yes")).stderr).toContain(
+    "remove it from the file, and undo again",
+  )
+  writeFileSync(file, '{ "mcpServers": {} }')
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(JSON.parse(original))
+})
+
 test("svc's entry comes beside the servers of OpenCode 2, which are in a section of their own [connect:replace]", async () => {
   const file = ".config/opencode/opencode.json"
   const local = (name: string) => ({

@@ -55,7 +55,7 @@ export type RevertedDocument = { readonly text: string; readonly isWhole: boolea
 /**
  * Returns the text with the values at `paths` as they were in `before` (undefined: there was no file). `isOurs` tells whether
  * the value at a path is still the value that svc wrote. Throws a RequestError (conflict) if a value has changed since, unless
- * it is as before again.
+ * it is gone or as before again.
  */
 export function revertEdits(
   before: string | undefined,
@@ -66,9 +66,11 @@ export function revertEdits(
 ): RevertedDocument {
   const current = readClientDocument(now, file)
   const original = before === undefined ? {} : readClientDocument(before, file)
-  for (const path of paths)
-    if (!isOurs(path, valueIn(current, path)) && !isSameValue(valueIn(current, path), valueIn(original, path)))
+  for (const path of paths) {
+    const value = valueIn(current, path)
+    if (value !== undefined && !isOurs(path, value) && !isSameValue(value, valueIn(original, path)))
       throw new RequestError("conflict", `${path.join(".")} in ${file} has been changed since: remove it from the file`)
+  }
   const edits = paths.map((path) => ({ path, value: valueIn(original, path) }))
   const text = editClientDocument(now, file, edits)
   if (before === undefined || edits.every(({ value }) => value === undefined)) return { text, isWhole: true }
