@@ -293,7 +293,9 @@ test("an entry for an svc that is gone is replaced or removed, and is no server 
   const svc = commandsIn(clientHome(files))
   const found = JSON.parse((await svc("doctor", "--json")).stdout).findings as Params[]
   expect(found.find(({ check }) => check === "clients")?.fix).toContain("`svc connect cursor`")
-  expect((await svc("config", "import", "--dry-run")).stdout).toMatch(/svc .* skipped: it is svc itself/)
+  expect((await svc("config", "import", "--dry-run")).stdout).toMatch(
+    /svc .* skipped: it is an entry for svc, and nothing listens there/,
+  )
   const { stdout } = await svc("connect", "cursor", "--stdio", "--yes", "--json")
   expect(JSON.parse(stdout)).toMatchObject({ name: "svc", changed: true })
   const { stdout: removed } = await commandsIn(clientHome(files))("disconnect", "cursor", "--yes")
@@ -304,6 +306,24 @@ test("an entry for an svc that is gone is replaced or removed, and is no server 
   const { stderr } = await commandsIn(clientHome(taken))("connect", "cursor", "--stdio", "--yes")
   expect(stderr).toContain("has another server named svc")
 })
+
+test.each(["/api/mcp", "/mcp"])(
+  "a stopped server of the person named svc stays, at %s [connect:gone]",
+  async (path) => {
+    const httpUrl = `http://127.0.0.1:${await freePort()}${path}`
+    const file = ".gemini/settings.json"
+    const mine = JSON.stringify({ mcpServers: { svc: { httpUrl, headers: path === "/mcp" ? { "X-Key": "k" } : {} } } })
+    const folder = clientHome({ [file]: mine })
+    const svc = commandsIn(folder)
+    expect((await svc("disconnect", "gemini", "--yes")).stdout).toContain("is not connected to svc")
+    expect((await svc("connect", "gemini", "--stdio", "--yes")).stderr).toContain("has another server named svc")
+    expect((await svc("config", "import", "--dry-run")).stdout).not.toContain("skipped")
+    expect(JSON.parse((await svc("doctor", "--json")).stdout).findings).not.toContainEqual(
+      expect.objectContaining({ check: "clients" }),
+    )
+    expect(readFileSync(join(folder, file), "utf8")).toBe(mine)
+  },
+)
 
 test("a client's file that is malformed, or has another server with the name, is not changed [connect:untouched]", async () => {
   const folder = clientHome({

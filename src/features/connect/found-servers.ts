@@ -111,11 +111,13 @@ async function compare(
       return isSameServer(server, other, world) || isSameValue(server, other)
     }
     const same = [...known].find(isSame)?.[0]
-    const isOwn =
-      isSvc(row.server, addresses) || (await answersAsSvc(row.server)) || (await deadAddress(row)) !== undefined
+    const own =
+      isSvc(row.server, addresses) || (await answersAsSvc(row.server))
+        ? "it is svc itself"
+        : (await deadAddress(row)) && "it is an entry for svc, and nothing listens there"
     // Slugs, not names: "a b" and "a/b" would give their tools the same names.
     const name = freeName(row.name, new Set([...known.keys()].map(slugOf)))
-    if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", because: "itself", why: "it is svc itself" } })
+    if (own !== undefined) rows.push({ ...row, outcome: { kind: "skipped", because: "itself", why: own } })
     else if (row.problem !== undefined)
       rows.push({ ...row, outcome: { kind: "skipped", because: "problem", why: row.problem } })
     else if (same !== undefined) rows.push({ ...row, outcome: { kind: "same", why: `same as ${same}` } })
