@@ -279,7 +279,8 @@ const editsOf = (
 ]
 
 /**
- * Returns the name of the entry: the given name, the name of an existing entry of svc, or `svc`. Throws a RequestError if another
+ * Returns the name of the entry: the given name, the name of an existing entry of svc, one that works before one that leads
+ * nowhere, or `svc`. Throws a RequestError if another
  * server has it.
  */
 async function entryName(
@@ -291,7 +292,8 @@ async function entryName(
 ): Promise<string> {
   const entries = all.filter(({ project }) => project === undefined)
   const own = await ownOrDeadEntries(paths, target, entries, addresses)
-  const name = readOptions(args, {}).text("name") ?? own[0]?.name ?? "svc"
+  const [working] = ownEntries(paths, target, entries, addresses)
+  const name = readOptions(args, {}).text("name") ?? (working ?? own[0])?.name ?? "svc"
   const isTaken = entries.some((entry) => entry.name === name) && !own.some((entry) => entry.name === name)
   if (isTaken)
     throw new RequestError(

@@ -307,6 +307,15 @@ test("an entry for an svc that is gone is replaced or removed, and is no server 
   expect(stderr).toContain("has another server named svc")
 })
 
+test("connect keeps the name of the entry that works beside one for an svc that is gone [connect:gone]", async () => {
+  const dead = { url: `http://127.0.0.1:${await freePort()}/mcp` }
+  const mcpServers = { svc: dead, hub: { command: "svc", args: ["proxy"] } }
+  const folder = clientHome({ ".cursor/mcp.json": JSON.stringify({ mcpServers }) })
+  const { stdout } = await commandsIn(folder)("connect", "cursor", "--stdio", "--yes", "--json")
+  expect(JSON.parse(stdout).name).toBe("hub")
+  expect(JSON.parse(readFileSync(join(folder, ".cursor/mcp.json"), "utf8")).mcpServers.svc).toEqual(dead)
+})
+
 test.each(["/api/mcp", "/mcp"])(
   "a stopped server of the person named svc stays, at %s [connect:gone]",
   async (path) => {
