@@ -145,7 +145,7 @@ export async function ownOrDeadEntries(
   addresses: readonly string[],
 ): Promise<readonly ForeignServer[]> {
   const own = ownEntries(paths, target, entries, addresses)
-  const dead = await Promise.all(entries.map(deadAddress))
+  const dead = await Promise.all(entries.map((entry) => deadAddress(entry)))
   return entries.filter((entry, at) => own.includes(entry) || dead[at] !== undefined)
 }
 

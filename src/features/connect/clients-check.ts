@@ -48,7 +48,7 @@ async function checkClients(installation: Installation): Promise<readonly Findin
     // An invalid configuration has no servers, so nothing can run twice.
     const doubled = specs.length === 0 ? [] : servedEntries(servers, config, world)
     const names = doubled.map(({ name }) => name)
-    const dead = await Promise.all(servers.map(deadAddress))
+    const dead = await Promise.all(servers.map((server) => deadAddress(server)))
     const urls = [...new Set(dead.filter((url) => url !== undefined))]
     return [
       ...(names.length === 0
