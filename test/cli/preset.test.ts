@@ -42,3 +42,13 @@ test("the deletion of a preset names the clients that are connected with it [con
   expect([code, stderr.match(/[^ ]+ (?=\([^)]+\) still asks for the preset p,)/g)]).toEqual([0, ["Cursor ", "Kiro "]])
   expect(stderr).toContain("`svc connect kiro` gives it all servers")
 })
+
+test("a preset is deleted also if the clients that are connected with it cannot be found [connect:preset]", async () => {
+  const svc = commandsIn(clientHome({ "mcp.json": "{}", "connections.json": "{" }))
+  await svc("preset", "create", "p", "--servers", "*")
+  expect(await svc("preset", "delete", "p", "--json")).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('"changed": true'),
+    stderr: expect.stringContaining("warning: cannot tell which clients still ask for the preset p: "),
+  })
+})
