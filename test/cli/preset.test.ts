@@ -1,5 +1,7 @@
 /** `svc preset` without a running svc. */
 import { expect, test } from "bun:test"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { freshFolder } from "../e2e/harness.ts"
 import { clientHome } from "../fixtures/client-home.ts"
 import { commandsIn } from "../run-command.ts"
@@ -38,6 +40,10 @@ test("the deletion of a preset names the clients that are connected with it [con
   await svc("connect", "cursor", "--preset", "q,p", "--yes")
   await svc("connect", "kiro", "--preset", "p", "--no-stdio", "--yes")
   await svc("connect", "gemini", "--preset", "q", "--yes")
+  // Without --config-dir, an entry is of the standard directory.
+  const other = { mcpServers: { svc: { command: "svc", args: ["proxy", "--preset", "p"] } } }
+  mkdirSync(join(folder, ".junie/mcp"), { recursive: true })
+  writeFileSync(join(folder, ".junie/mcp/mcp.json"), JSON.stringify(other))
   const { code, stderr } = await svc("preset", "delete", "p")
   expect([code, stderr.match(/[^ ]+ (?=\([^)]+\) still asks for the preset p,)/g)]).toEqual([0, ["Cursor ", "Kiro "]])
   expect(stderr).toContain("`svc connect kiro` gives it all servers")

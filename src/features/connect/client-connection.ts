@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, unlinkSync } from "node:fs"
 import { dirname, isAbsolute, join, relative } from "node:path"
 import type { Path } from "../../config/document.ts"
 import { formatChange } from "../../config/document-diff.ts"
-import { flagIn } from "../../config/own-service.ts"
 import { systemClock } from "../../lib/clock.ts"
 import { readOptions, usageError } from "../../lib/command-line.ts"
 import { sha256 } from "../../lib/digest.ts"
@@ -31,7 +30,7 @@ import {
   replaceConnection,
 } from "./connections.ts"
 import { deadAddress } from "./dead-address.ts"
-import { type ForeignServer, isSvc, presetsIn, readForeignServers } from "./import.ts"
+import { directoryIn, type ForeignServer, isSvc, presetsIn, readForeignServers } from "./import.ts"
 
 /** A file of a client. */
 export type ClientTarget = ClientFile & { readonly client: ClientName }
@@ -390,10 +389,9 @@ export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
 
 // ---
 
-/** Whether an entry for svc may be of the configuration in a directory: the command may name another one. */
-function isOfDirectory({ args }: Params, directory: string): boolean {
-  return [undefined, directory].includes(flagIn(Array.isArray(args) ? args.map(String) : [], "config-dir"))
-}
+/** Whether an entry for svc, whose address is that of this svc if it has one, is of the configuration in a directory. */
+const isOfDirectory = (server: Params, directory: string): boolean =>
+  typeof server.url === "string" || directoryIn(server, { ...clientHost(), appData: process.env.APPDATA }) === directory
 
 /** Returns the places of edits in a document after them. A list is one place: the indices of its members do not last. */
 function placesIn(document: Params, edits: readonly ClientEdit[]): ClientConnection["places"] {

@@ -2,19 +2,18 @@
 import { existsSync } from "node:fs"
 import { isAbsolute } from "node:path"
 import { parseDocument } from "../../config/document.ts"
-import { flagIn } from "../../config/own-service.ts"
 import { readPresets } from "../../config/presets.ts"
 import { ConfigError, UnavailableError } from "../../lib/errors.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { statusIfAnswered } from "../../serve/local-configuration.ts"
 import { readTexts } from "../../store/documents.ts"
 import { decodeText, readRegularFile, removeAll } from "../../store/files.ts"
-import { type Paths, standardDirectory } from "../../store/paths.ts"
+import type { Paths } from "../../store/paths.ts"
 import type { Params } from "../../wire/message.ts"
 import { CLIENTS, type ClientHost, type ClientName, clientFiles, clientRow } from "./clients.ts"
 import { findClientTemporaries } from "./connections.ts"
 import { deadAddress } from "./dead-address.ts"
-import { isSvc, presetsIn, readForeignServers, servedEntries } from "./import.ts"
+import { directoryIn, isSvc, presetsIn, readForeignServers, servedEntries } from "./import.ts"
 
 export const clientsCheck: DoctorCheck = {
   id: "clients",
@@ -111,14 +110,12 @@ function faultOf(
   { paths, baseWorld }: Installation["context"],
   addresses: readonly string[],
 ): string | undefined {
-  const { command, args } = server
-  const words = Array.isArray(args) ? args.map(String) : []
+  const { command } = server
   if (!isSvc(server, addresses)) return undefined
   if (typeof command === "string") {
     if (isAbsolute(command) && !existsSync(command)) return `starts svc as ${command}, which does not exist`
     const { home, platform, parent } = baseWorld
-    const directory = flagIn(words, "config-dir") ?? standardDirectory({ platform, home, appData: parent.APPDATA })
-    if (directory !== paths.directory) return undefined
+    if (directoryIn(server, { platform, home, appData: parent.APPDATA }) !== paths.directory) return undefined
   }
   const presets = knownPresets(paths)
   const unknown = presetsIn(server).find((name) => presets?.has(name) === false)

@@ -12,6 +12,7 @@ import { SEPARATOR } from "../../config/server-spec.ts"
 import { mapStrings } from "../../lib/json.ts"
 import { lazy } from "../../lib/lazy.ts"
 import { schemaProblem } from "../../lib/schema-problem.ts"
+import { standardDirectory } from "../../store/paths.ts"
 import { isSwitchedOff } from "../../template/instance.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { type ClientEdit, readClientDocument, valueIn } from "./client-edit.ts"
@@ -114,6 +115,10 @@ export function presetsIn({ url, args }: Params): readonly string[] {
     .map((name) => name.trim())
     .filter((name) => name !== "")
 }
+
+/** Returns the configuration directory of an entry that starts svc. */
+export const directoryIn = ({ args }: Params, host: Parameters<typeof standardDirectory>[0]): string =>
+  flagIn(Array.isArray(args) ? args.map(String) : [], "config-dir") ?? standardDirectory(host)
 
 /** Whether two entries run the same command, or reach the same address, with the same settings. References are resolved. */
 export function isSameServer(one: Params, other: Params, world: HostEnvironment): boolean {
