@@ -9,7 +9,6 @@
 import { existsSync, statSync } from "node:fs"
 import { CLIENT_ARGS, configuredOptions } from "../commands/client-commands.ts"
 import { openContext } from "../commands/command-context.ts"
-import { flagIn } from "../config/own-service.ts"
 import { secretsOf } from "../config/written-values.ts"
 import {
   agreed,
@@ -37,7 +36,7 @@ import {
   entryPath,
 } from "../features/connect/clients.ts"
 import { readConnections } from "../features/connect/connections.ts"
-import { type ForeignServer, listEdits, servedEntries } from "../features/connect/import.ts"
+import { type ForeignServer, listEdits, presetsIn, servedEntries } from "../features/connect/import.ts"
 import { readOptions, usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { ConfigError, codesOf, messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -422,8 +421,5 @@ function stateOf(
   }
 }
 
-/** Returns the preset that an entry for svc asks for. */
-function presetIn({ server: { args, url } }: ForeignServer): string | undefined {
-  if (typeof url === "string") return URL.parse(url)?.searchParams.get("preset") ?? undefined
-  return flagIn(Array.isArray(args) ? args.map(String) : [], "preset")
-}
+/** Returns the presets that an entry for svc asks for. */
+const presetIn = ({ server }: ForeignServer): string | undefined => presetsIn(server).join(",") || undefined

@@ -439,3 +439,10 @@ test("disconnect removes all entries for svc from a list, and their names [conne
     mcpServers: [mine, mine],
   })
 })
+
+test("the list of clients has the presets of an entry as svc reads them [cli:table]", async () => {
+  const svc = { command: "svc", args: ["proxy", "--preset", "q, p,"] }
+  const folder = clientHome({ ".cursor/mcp.json": JSON.stringify({ mcpServers: { svc } }) })
+  const listed: Params[] = JSON.parse((await commandsIn(folder)("connect", "--list", "--json")).stdout)
+  expect(listed.find(({ client }) => client === "cursor")?.preset).toBe("q,p")
+})
