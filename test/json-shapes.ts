@@ -67,6 +67,9 @@ export const JSON_SHAPES = {
     notRestored: z
       .array(z.strictObject({ file: z.string(), problem: z.string(), backup: z.string().optional() }))
       .describe("The files of clients that stay as they are, each with its backup"),
+    notes: strings
+      .optional()
+      .describe("What else to say of the restored files, such as where a copy with lost comments is"),
     movedTo: z.string().optional().describe("The folder to which `--purge` moves what exists only in the directory"),
   }),
   version: z.strictObject({ version: z.string(), commit: z.string() }),

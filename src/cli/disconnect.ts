@@ -108,12 +108,12 @@ export async function undoLast(
     had.filter((token) => !kept.includes(token)),
   )
   const isRevoked = kept.some((token) => !isAccepted(context, token))
-  print(args.json === true, { ...about, changed: true }, () =>
-    [
-      `restored ${place}`,
-      ...keptCopy(plan),
-      ...(isRevoked ? [`its token was revoked: run \`svc connect ${target.client}\` for a new one`] : []),
-    ].join("\n"),
+  const said = [
+    ...keptCopy(plan),
+    ...(isRevoked ? [`its token was revoked: run \`svc connect ${target.client}\` for a new one`] : []),
+  ]
+  print(args.json === true, { ...about, changed: true, ...(said.length > 0 && { notes: said }) }, () =>
+    [`restored ${place}`, ...said].join("\n"),
   )
   return 0
 }

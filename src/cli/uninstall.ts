@@ -9,7 +9,14 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
 import { openContext } from "../commands/command-context.ts"
-import { type FileUndo, placeOf, planUndo, planUndoOfAll, undo } from "../features/connect/client-connection.ts"
+import {
+  type FileUndo,
+  keptCopy,
+  placeOf,
+  planUndo,
+  planUndoOfAll,
+  undo,
+} from "../features/connect/client-connection.ts"
 import { CLIENTS, clientRow } from "../features/connect/clients.ts"
 import { readBackup } from "../features/connect/connections.ts"
 import type { ForeignServer } from "../features/connect/import.ts"
@@ -75,22 +82,25 @@ export const uninstall: CommandDef = {
       args.purge === true ? `remove ${directory}, ${purgedOf(directory)}` : `keep ${directory}`,
     ]
     const removed = [...services.map(({ file }) => file), ...files, ...(args.purge === true ? [directory] : [])]
-    const report = (changed: boolean, left: readonly FileUndo[]) => {
+    const report = (changed: boolean, left: readonly FileUndo[], notes: readonly string[]) => {
       if (args.json !== true) return
       const restored = undos.filter(({ changes }) => changes.length > 0).map(({ file }) => file)
       const notRestored = left.map(({ file, problem = "", backup }) => ({ file, problem, ...(backup && { backup }) }))
-      print(true, { changed, removed, restored, notRestored, ...(place && { movedTo: place }) }, () => "")
+      const more = { ...(notes.length > 0 && { notes }), ...(place && { movedTo: place }) }
+      print(true, { changed, removed, restored, notRestored, ...more }, () => "")
     }
     if (!(await confirmChanges(args, lines, "uninstall svc"))) {
       report(
         false,
         undos.filter(({ problem }) => problem !== undefined),
+        [],
       )
       return 0
     }
     const left: FileUndo[] = []
+    const copies: Copy[] = []
     for (const one of undos) {
-      const unrestored = await restore(one)
+      const unrestored = await restore(one, (copy) => copies.push(copy))
       if (unrestored !== undefined) left.push(unrestored)
     }
     for (const definition of services) await removeService(definition)
@@ -99,16 +109,18 @@ export const uninstall: CommandDef = {
     const stays = files.filter((file) => existsSync(file))
     // Windows does not remove a running program.
     if (stays.length > 0) throw new UnavailableError(`cannot remove ${stays.join(", ")}; remove it by hand`)
-    const isInPlace = (path: string) => place !== undefined && isMoved && path.startsWith(join(directory, "/"))
-    const kept = left.map((one) => {
-      const { backup } = one
-      return backup !== undefined && place !== undefined && isInPlace(backup)
-        ? { ...one, backup: join(place, backup.slice(directory.length)) }
-        : one
-    })
-    report(true, kept)
+    const moved = (path: string) =>
+      place !== undefined && isMoved && path.startsWith(join(directory, "/"))
+        ? join(place, path.slice(directory.length))
+        : path
+    const kept = left.map((one) => (one.backup === undefined ? one : { ...one, backup: moved(one.backup) }))
+    const notes = copies.flatMap(({ file, path }) =>
+      keptCopy({ keeps: moved(path) }).map((note) => `${shown(file)}: ${note}`),
+    )
+    report(true, kept, notes)
     say("svc is uninstalled")
     if (isMoved) say(`your configuration and backups are in ${place}`)
+    if (args.json !== true) for (const note of notes) say(note)
     for (const one of kept) say(`${one.isGone ? "" : "warning: "}${leftText(one)}`)
     return left.some(({ isGone }) => !isGone) ? 69 : 0
   },
@@ -126,11 +138,21 @@ function undosOf(directory: string): readonly Undo[] {
     .flatMap((context) => planUndoOfAll(context.paths).map((one) => ({ ...one, context })))
 }
 
-/** Restores a file of a client, as far as possible, and revokes the tokens that it loses. Resolves with what is left undone. */
-async function restore(one: Undo): Promise<FileUndo | undefined> {
+/** A copy that stays of a file, because it has comments that the file does not get back. */
+type Copy = { readonly file: string; readonly path: string }
+
+/**
+ * Restores a file of a client, as far as possible, and revokes the tokens that it loses. `onkeep` receives copies that stay.
+ * Resolves with what is left undone.
+ */
+async function restore(one: Undo, onkeep: (copy: Copy) => void): Promise<FileUndo | undefined> {
   const { context, changes, now, after, problem } = one
   try {
-    for (const change of changes) await undo(context.paths, [change], planUndo(change, readText(change.file)))
+    for (const change of changes) {
+      const plan = planUndo(change, readText(change.file))
+      await undo(context.paths, [change], plan)
+      if (plan.keeps !== undefined) onkeep({ file: change.file, path: plan.keeps })
+    }
     const kept = tokensIn(after)
     const lost = tokensIn(now).filter((token) => !kept.includes(token))
     await revokeTokens(context, {}, lost)

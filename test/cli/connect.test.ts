@@ -165,7 +165,11 @@ test("an undo brings servers back in their order, also after the client has writ
   const [file, svc] = [join(folder, ".cursor/mcp.json"), commandsIn(folder)]
   expect((await svc("connect", "cursor", "--replace", "--yes")).code).toBe(0)
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), theme: "dark" }, null, 2))
-  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  const { stdout } = await svc("connect", "cursor", "--undo", "--yes", "--json")
+  expect(JSON.parse(stdout)).toMatchObject({
+    changed: true,
+    notes: [expect.stringContaining("without their comments")],
+  })
   expect(JSON.stringify(JSON.parse(readFileSync(file, "utf8")))).toBe(
     JSON.stringify({ mcpServers: own, theme: "dark" }),
   )

@@ -243,3 +243,13 @@ test("svc uninstall keeps the copy of a client's file that is gone, and the targ
   expect(readdirSync(join(target, "backups", "clients"))).toHaveLength(1)
   expect(existsSync(join(target, "mcp.json"))).toBe(true)
 })
+
+test("svc uninstall names the copy of a client's file whose comments are lost [cli:uninstall]", async () => {
+  const { run, gemini, folder } = await connectedHome()
+  const { mcpServers } = JSON.parse(readFileSync(gemini, "utf8").replace("// mine", ""))
+  writeFileSync(gemini, JSON.stringify({ mcpServers, theme: 1 }))
+  const { code, stdout } = await run("uninstall", "--yes", "--json")
+  const { notes } = JSON_SHAPES.removal.parse(JSON.parse(stdout))
+  expect([code, notes]).toEqual([0, [expect.stringContaining(`${gemini}: the file was edited since`)]])
+  expect(existsSync(notes?.[0]?.split(" is still in ")[1] ?? folder)).toBe(true)
+})

@@ -294,7 +294,7 @@ export function planUndoOrAdvise(change: ClientConnection, now: string | undefin
 const copyText = (backup: string | null): string => `its earlier version is still in ${backup}`
 
 /** Returns the texts that say which copy of a file stays after an undo. */
-export const keptCopy = ({ keeps }: PlannedUndo): readonly string[] =>
+export const keptCopy = ({ keeps }: Pick<PlannedUndo, "keeps">): readonly string[] =>
   keeps === undefined
     ? []
     : [`the file was edited since, so the client's own entries are back without their comments; ${copyText(keeps)}`]
