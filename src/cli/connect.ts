@@ -278,9 +278,8 @@ const editsOf = (
 ]
 
 /**
- * Returns the name of the entry: the given name, the name of an existing entry of svc, one that works before one that leads
- * nowhere, or `svc`. Throws a RequestError if another
- * server has it.
+ * Returns the name of the entry: the given name, the name of an existing entry of svc (one that works before one that leads
+ * nowhere), or `svc`. Throws a RequestError if another server has it.
  */
 async function entryName(
   paths: Paths,
