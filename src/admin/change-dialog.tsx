@@ -6,7 +6,14 @@ import { useAction, useLoaded } from "./hooks.ts"
 import { Button, Dialog, Failure, WhenLoaded } from "./parts.tsx"
 
 /** The answer of an endpoint that shows a change, or makes it if the request has its digest. */
-type Change = { readonly digest: string; readonly diff?: string; readonly file?: string; readonly changed?: boolean }
+type Change = {
+  readonly digest: string
+  readonly diff?: string
+  readonly file?: string
+  readonly changed?: boolean
+  /** What else to say of a change that was made. */
+  readonly notes?: readonly string[]
+}
 
 type ChangeDialogProps = {
   readonly title: string
@@ -30,8 +37,8 @@ export function ChangeDialog({ title, action, path, body = {}, children, done, o
   const [busy, run, problem] = useAction("here")
   const make = async (digest: string) => {
     const isDone = await run("make", async () => {
-      await api.send("POST", path, { ...body, digest })
-      return done
+      const { notes = [] } = await api.send<Change>("POST", path, { ...body, digest })
+      return [done, ...notes].join("; ")
     })
     if (!isDone) return loaded.reload()
     onDone()

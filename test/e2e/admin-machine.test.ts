@@ -142,6 +142,17 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
       .getByText("not connected")
       .waitFor()
     expect(readFileSync(cursor, "utf8")).toBe(before)
+    // A file that was edited since, in the same line: the page says where its earlier version is.
+    await button("Connect Cursor").first().click()
+    await dialog.getByRole("button", { name: "Connect Cursor" }).click()
+    await row(/^Cursor/)
+      .getByText("connected", { exact: true })
+      .waitFor()
+    writeFileSync(cursor, JSON.stringify({ theme: "dark", ...JSON.parse(readFileSync(cursor, "utf8")) }))
+    await button("Undo the last change to Cursor").click()
+    await dialog.getByRole("button", { name: "Undo" }).click()
+    await isSaid(/were restored; the file was edited since, .* its earlier version is still in/)
+    writeFileSync(cursor, before)
   })
 
   test("whatever is pasted becomes a server, and a key in it goes to .env [admin:paste]", async () => {
