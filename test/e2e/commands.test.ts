@@ -214,11 +214,9 @@ test("mcp restart under --no-reload restarts the server, and says no more than t
   await using instance = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--no-reload"] })
   await instance.said("a: connected")
   const { stdout, stderr, code } = await svcIn(instance.folder)("mcp", "restart", "a")
-  expect({ code, stdout, stderr }).toMatchObject({
-    code: 0,
-    stdout: expect.stringContaining("restarted a"),
-    stderr: "",
-  })
+  // On a slow machine, it says that it waits.
+  const rest = stderr.replace("waiting for a to connect\n", "")
+  expect({ code, stdout, rest }).toMatchObject({ code: 0, stdout: expect.stringContaining("restarted a"), rest: "" })
 })
 
 test("an unwritable folder is named, with what to do", async () => {

@@ -57,4 +57,5 @@ export const UNPORTABLE: readonly Unportable[] = [
   { title: "the last tool of a server is hidden only after", windows: NO_TERMINAL },
   { title: "a server that is added with all its tools hidden", windows: NO_TERMINAL },
   { title: "in a terminal, an added server comes with", windows: NO_TERMINAL },
+  { title: "on a terminal, lines of the log wrap at words", windows: NO_TERMINAL },
 ]
