@@ -80,12 +80,15 @@ const TRACEBACK = /^Traceback \(most recent call last\):/
 /** `Error: …`, `TypeError [ERR_X]: …`, `error: …`, `pkg.mod.SomeException: …`. */
 const THROWN = /^(?:Uncaught )?(?:[\w$]{1,64}\.){0,8}[\w$]{0,64}(?:error|exception)(?: \[\w{1,64}\])?: \S/i
 const ERROR =
-  /error|exception|fatal|panic|fail|cannot|could not|unable|not found|no such|denied|refused|invalid|missing|required/i
+  /error|exception|fatal|panic|fail|cannot|could not|unable|unknown|unrecognized|not found|no such|denied|refused|invalid|missing|required/i
 /** A process continues after a warning. */
 const WARNING = /^(?:npm )?warn/i
-/** npm starts with codes of its own and ends with the path of its log; Python and Node.js frame a stack; a key has a frame. */
+/**
+ * npm starts with codes of its own and ends with the path of its log; Python and Node.js frame a stack; a key has a frame, and so
+ * have texts of help, whose lines svc counts if they are the same.
+ */
 const NOISE =
-  /^npm (?:error|ERR!)(?:$| (?:code|errno|syscall|path) | A complete log)|^Traceback |^Node\.js v|^\^|^-----(?:BEGIN|END) /
+  /^npm (?:error|ERR!)(?:$| (?:code|errno|syscall|path) | A complete log)|^Traceback |^Node\.js v|^\^|^-----(?:BEGIN|END) |^[^\p{L}\p{N}]+$|^(?:last line|line ".*") repeated /u
 const RECENT_MS = 10_000
 const KEPT_LINES = 40
 const MAX_LINES = 2 * KEPT_LINES

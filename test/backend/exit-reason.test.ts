@@ -19,6 +19,17 @@ test("picks the line that names the error", () => {
   expect(pickReason(warned)).toBe("Error: None of the directories are accessible")
   expect(pickReason(["cannot use the key", "-----END RSA PRIVATE KEY-----"])).toBe("cannot use the key")
   expect(pickReason(["the key is no good", "-----END RSA PRIVATE KEY-----"])).toBe("the key is no good")
+  const help = [
+    "------",
+    "  Server",
+    "------",
+    "Unknown transport: -k",
+    "Transports:",
+    "- a",
+    'line "------" repeated once',
+  ]
+  expect(pickReason(help)).toBe("Unknown transport: -k")
+  expect(pickReason(["stopped", "======", "last line repeated 3 times"])).toBe("stopped")
   expect(pickReason(["npm warn deprecated: not found"])).toBe("npm warn deprecated: not found")
   const python = [
     "Traceback (most recent call last):",
