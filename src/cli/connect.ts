@@ -420,5 +420,5 @@ function stateOf(
   }
 }
 
-/** Returns the presets that an entry for svc asks for. */
+/** Returns the presets that an entry for svc selects, separated by commas; undefined if it selects none. */
 const presetIn = ({ server }: ForeignServer): string | undefined => presetsIn(server).join(",") || undefined

@@ -49,8 +49,8 @@ export function ImportPane() {
             ) : (
               <section class="panel">
                 <p>
-                  svc found {countText(found.length, "server")} in your clients' settings. It would run the ticked ones
-                  with your user's permissions, and store their keys in .env.
+                  svc found {countText(found.length, "server")} in your clients' settings. It would run the ticked
+                  servers with your user's permissions, and store their keys in .env.
                 </p>
                 <label class="check">
                   <input
