@@ -386,7 +386,7 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     await using late = await startSvc({ config, env: { SVC_CLUSTER: cluster.redis.url, SVC_DRAIN_DELAY: "0s" } })
     // It has the keys of the others: the owner admits it.
     await eventually(async () => (await client.call(late, "only_svc_who")) === pid)
-    await cluster.redis.order("CONFIG", "SET", "maxmemory", "1mb")
+    await cluster.redis.order("CONFIG", "SET", "maxmemory", "100kb")
     const refused = await new WanderingClient().post(one, {
       id: 1,
       method: "initialize",

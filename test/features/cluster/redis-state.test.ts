@@ -82,7 +82,7 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     const used = { ttl: 60_000, group: { name: "g", most: 2 } }
     await state.write("used", { a: "1" }, used)
     problems.length = 0
-    await own.order("CONFIG", "SET", "maxmemory", "1mb")
+    await own.order("CONFIG", "SET", "maxmemory", "100kb")
     const failure = await state.write("x", { a: "1" }).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(UnavailableError)
     expect([state.connected, state.refusing]).toEqual([true, true])
